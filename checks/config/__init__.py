@@ -1,0 +1,1 @@
+"""Training configs: every check sees only the normalised plan (`doctor.plan`)."""

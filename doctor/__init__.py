@@ -1,0 +1,26 @@
+"""doctor: checks, watches and explains LLM training with MindSpore and MindFormers on Ascend NPUs.
+
+The Python face is three functions that return what the commands print, as objects::
+
+    from doctor import check, explain, watch
+
+They are loaded on first use, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from doctor.api import check, explain, watch
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "check", "explain", "watch"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"check", "explain", "watch"}:
+        from doctor import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'doctor' has no attribute {name!r}")

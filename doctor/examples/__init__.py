@@ -1,0 +1,1 @@
+"""Packaged examples, found by name: `doctor train tiny-llama`."""

@@ -1,0 +1,82 @@
+"""The records that flow from bytes to detectors. Values only; no I/O and no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from doctor.finding import plain
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Whole lines of one source, as bytes. `offset` is the byte offset of ``data[0]`` in the source and
+    `first_line` the number (from 1) of its first line. The last chunk of a source may lack its newline.
+    """
+
+    source: str
+    data: bytes
+    offset: int
+    first_line: int
+    rank: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One step line. Losses and norms as printed, `step_time_ms` per step in milliseconds, `throughput` in the
+    unit printed beside it. `step` is as printed; `global_step` counts over epochs where their length is known.
+    Values that a line does not hold are None. `overflow` is True when the step was skipped for overflow."""
+
+    source: str
+    line: int
+    offset: int
+    rank: Optional[int] = None
+    epoch: Optional[int] = None
+    step: Optional[int] = None
+    global_step: Optional[int] = None
+    #: steps in all, or steps in the epoch, when the line says so (``step:[ 3/ 19]`` has 19)
+    steps: Optional[int] = None
+    epochs: Optional[int] = None
+    loss: Optional[float] = None
+    lr: Optional[float] = None
+    grad_norm: Optional[float] = None
+    loss_scale: Optional[float] = None
+    overflow: Optional[bool] = None
+    step_time_ms: Optional[float] = None
+    data_time_ms: Optional[float] = None
+    throughput: Optional[float] = None
+    throughput_unit: Optional[str] = None
+    memory_mb: Optional[float] = None
+    #: seconds since the epoch, from the line's own time stamp
+    time: Optional[float] = None
+    #: the line covers several steps (sink mode): time is already per step
+    evaluation: bool = False
+    text: str = ""
+
+    @property
+    def at(self) -> Optional[int]:
+        """The step to order by: global when known, else as printed."""
+        return self.global_step if self.global_step is not None else self.step
+
+    def to_event(self) -> dict[str, Any]:
+        """The ``metric`` event of ``watch --format jsonl``; absent values are left out."""
+        event: dict[str, Any] = {"event": "metric", "source": self.source, "line": self.line}
+        for name in (
+            "rank epoch step global_step loss lr grad_norm loss_scale overflow step_time_ms data_time_ms"
+            " throughput throughput_unit memory_mb"
+        ).split():
+            value = getattr(self, name)
+            if value is not None:
+                event[name] = plain(value)
+        return event
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What happened to a source rather than in it: opened, rotated, truncated, vanished, unreadable, ended."""
+
+    kind: str
+    source: str
+    rank: Optional[int] = None
+    offset: int = 0
+    detail: str = ""

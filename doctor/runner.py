@@ -1,0 +1,116 @@
+"""Runs checks against a subject and keeps what came of each: passed, found, skipped or crashed."""
+
+from __future__ import annotations
+
+import importlib
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Optional
+
+from doctor import registry
+from doctor.check import Check, CheckOutcome, Options, Skip
+from doctor.errors import UsageError
+from doctor.finding import Text
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which rules to run: ids, names or prefixes such as CFG-PAR."""
+
+    only: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def takes(self, check: Check[Any]) -> bool:
+        return (not self.only or _matches(check, self.only)) and not _matches(check, self.ignore)
+
+
+def _matches(check: Check[Any], patterns: tuple[str, ...]) -> bool:
+    return any(
+        check.rule.id.startswith(pattern.upper()) or check.rule.name == pattern.lower() for pattern in patterns
+    )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One target: its family, the facts to report and the outcome of every check."""
+
+    target: Optional[str]
+    family: str
+    facts: dict[str, Any]
+    outcomes: tuple[CheckOutcome, ...]
+
+    @property
+    def judged_anything(self) -> bool:
+        return any(outcome.state in {"passed", "found"} for outcome in self.outcomes)
+
+
+def run_checks(
+    checks: Iterable[Check[Any]], subject: Any, target: Optional[str] = None
+) -> tuple[CheckOutcome, ...]:
+    """Runs each check by itself: one that raises becomes a crashed outcome and the others go on."""
+    outcomes = []
+    for item in checks:
+        try:
+            findings = tuple(item(subject))
+        except Skip as skip:
+            outcomes.append(CheckOutcome(item.rule.id, "skipped", skip.reason, target=target))
+        except Exception as error:  # noqa: BLE001 - the boundary that keeps one check's bug from the others
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            reason = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
+            outcomes.append(CheckOutcome(item.rule.id, "crashed", Text(reason, reason), target=target))
+        else:
+            state = "found" if findings else "passed"
+            outcomes.append(CheckOutcome(item.rule.id, state, findings=findings, target=target))
+    return tuple(outcomes)
+
+
+def family_of(path: Path) -> str:
+    """The family that recognises the content of `path`. Raises UsageError when it is missing or none does."""
+    if not path.exists():
+        raise UsageError(
+            Text(f"{path}: there is no such file or folder.", f"{path}：文件或目录不存在。"),
+            Text("Check the spelling; a relative path starts here.", "请检查拼写；相对路径从当前目录算起。"),
+        )
+    for family in ("weights", "data", "config"):
+        if _subject(family).recognises(path):
+            return family
+    raise UsageError(
+        Text(
+            f"{path}: not a training config, weights, a data set or a run folder.",
+            f"{path}：不是训练配置、权重、数据集或运行目录。",
+        ),
+        Text("For a log use: doctor watch PATH --once", "日志请用：doctor watch PATH --once"),
+    )
+
+
+def judge_path(path: Path, options: Options, selection: Optional[Selection] = None) -> Judged:
+    """Checks one target. Raises UsageError when it cannot be read."""
+    return _judge(family_of(path), path, options, selection or Selection())
+
+
+def judge_host(options: Options, selection: Optional[Selection] = None) -> Judged:
+    """Checks this machine, another interpreter on it, or facts that were collected elsewhere."""
+    return _judge("environment", None, options, selection or Selection())
+
+
+def _judge(family: str, path: Optional[Path], options: Options, selection: Selection) -> Judged:
+    subject_module = _subject(family)
+    subject = subject_module.load(path, options)
+    target = str(path) if path is not None else None
+    chosen = [item for item in registry.checks(family) if selection.takes(item)]
+    outcomes = run_checks(chosen, subject, target)
+    silenced = getattr(subject_module, "silenced", None)
+    if silenced is not None:
+        outcomes = tuple(
+            replace(outcome, findings=(), state="skipped", reason=reason)
+            if (reason := silenced(subject, outcome)) is not None
+            else outcome
+            for outcome in outcomes
+        )
+    return Judged(target, family, subject_module.facts(subject), outcomes)
+
+
+def _subject(family: str) -> Any:
+    return importlib.import_module(f"doctor.checks.{family}.subject")

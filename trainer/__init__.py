@@ -1,0 +1,1 @@
+"""The built-in MindSpore trainer. MindSpore is imported here and nowhere else in the program."""
