@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from typing import Any, Optional
 
 from doctor.check import Check
@@ -18,7 +18,7 @@ from doctor.rule import Rule
 FAMILIES = ("environment", "config", "weights", "data")
 
 
-@lru_cache(maxsize=None)
+@cache
 def checks(family: str) -> tuple[Check[Any], ...]:
     """All checks of a family in the order of their ids. Raises ValueError when two share an id."""
     package = importlib.import_module(f"doctor.checks.{family}")

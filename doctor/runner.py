@@ -27,9 +27,7 @@ class Selection:
 
 
 def _matches(check: Check[Any], patterns: tuple[str, ...]) -> bool:
-    return any(
-        check.rule.id.startswith(pattern.upper()) or check.rule.name == pattern.lower() for pattern in patterns
-    )
+    return any(check.rule.id.startswith(pattern.upper()) or check.rule.name == pattern.lower() for pattern in patterns)
 
 
 @dataclass(frozen=True)
@@ -40,15 +38,15 @@ class Judged:
     family: str
     facts: dict[str, Any]
     outcomes: tuple[CheckOutcome, ...]
+    #: lines for a reader before the findings: what was understood, with the figures always shown
+    headline: tuple[Text, ...] = ()
 
     @property
     def judged_anything(self) -> bool:
         return any(outcome.state in {"passed", "found"} for outcome in self.outcomes)
 
 
-def run_checks(
-    checks: Iterable[Check[Any]], subject: Any, target: Optional[str] = None
-) -> tuple[CheckOutcome, ...]:
+def run_checks(checks: Iterable[Check[Any]], subject: Any, target: Optional[str] = None) -> tuple[CheckOutcome, ...]:
     """Runs each check by itself: one that raises becomes a crashed outcome and the others go on."""
     outcomes = []
     for item in checks:
@@ -109,7 +107,9 @@ def _judge(family: str, path: Optional[Path], options: Options, selection: Selec
             else outcome
             for outcome in outcomes
         )
-    return Judged(target, family, subject_module.facts(subject), outcomes)
+    headline = getattr(subject_module, "headline", None)
+    lines = tuple(headline(subject)) if headline is not None else ()
+    return Judged(target, family, subject_module.facts(subject), outcomes, lines)
 
 
 def _subject(family: str) -> Any:

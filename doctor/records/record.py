@@ -21,6 +21,24 @@ class Chunk:
     rank: Optional[int] = None
 
 
+_EVENT_FIELDS = (
+    "rank",
+    "epoch",
+    "step",
+    "global_step",
+    "loss",
+    "lr",
+    "grad_norm",
+    "loss_scale",
+    "overflow",
+    "step_time_ms",
+    "data_time_ms",
+    "throughput",
+    "throughput_unit",
+    "memory_mb",
+)
+
+
 @dataclass(frozen=True)
 class Metric:
     """One step line. Losses and norms as printed, `step_time_ms` per step in milliseconds, `throughput` in the
@@ -61,10 +79,7 @@ class Metric:
     def to_event(self) -> dict[str, Any]:
         """The ``metric`` event of ``watch --format jsonl``; absent values are left out."""
         event: dict[str, Any] = {"event": "metric", "source": self.source, "line": self.line}
-        for name in (
-            "rank epoch step global_step loss lr grad_norm loss_scale overflow step_time_ms data_time_ms"
-            " throughput throughput_unit memory_mb"
-        ).split():
+        for name in _EVENT_FIELDS:
             value = getattr(self, name)
             if value is not None:
                 event[name] = plain(value)

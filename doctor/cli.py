@@ -1,0 +1,211 @@
+"""The `doctor` command: finds the subcommand, imports it alone, and turns every end into an exit code.
+
+Only the standard library is imported here; ``doctor --help`` must stay quick on a login node.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn, Optional
+
+from doctor import __version__
+from doctor.errors import EXIT_CRASH, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, UsageError
+from doctor.finding import Text
+from doctor.language import language
+
+#: name -> what it does; the module is doctor.commands.<name>
+COMMANDS: dict[str, Text] = {
+    "check": Text("judge this machine, a config, weights or data before a run", "训练前检查：机器、配置、权重、数据"),
+    "collect": Text("print the facts of this machine as JSON", "把本机环境信息输出为 JSON"),
+    "watch": Text("diagnose a run from its logs, live or afterwards", "实时或事后根据日志诊断训练"),
+    "run": Text("start a training command and watch it", "启动训练命令并全程诊断"),
+    "explain": Text("find the cause of an error message, code or log", "解释报错、错误码或日志的原因"),
+    "train": Text("train with the built-in MindSpore trainer, watched", "用内置训练器训练，并实时诊断"),
+    "rules": Text("list, show or validate rules", "列出、查看或校验规则"),
+    "demo": Text("tour the doctor on this machine, without hardware", "无需硬件的完整演示"),
+}
+
+_DESCRIPTION = Text(
+    "Checks, watches and explains LLM training with MindSpore and MindFormers on Ascend NPUs.",
+    "为昇腾 NPU 上的 MindSpore / MindFormers 大模型训练做检查、监控与诊断。",
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse that reports misuse the way the rest of the program does: one line and exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_USAGE, f"doctor: {message}. See: {self.prog} --help\n")
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Runs one command and returns its exit code (see `doctor.errors`)."""
+    _prepare_streams()
+    words = list(sys.argv[1:] if argv is None else argv)
+    lang = language(_early_lang(words))
+    try:
+        code = _dispatch(words, lang)
+        sys.stdout.flush()
+    except UsageError as error:
+        _say(f"doctor: {error.line(lang)}")
+        return EXIT_USAGE
+    except KeyboardInterrupt:
+        _say(Text("doctor: interrupted", "doctor：已中断").pick(lang))
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # `doctor check | head -1`: the reader has what it wanted.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+    except Exception as error:  # noqa: BLE001 - the last boundary: a bug of ours is said so, in one line
+        return _crashed(error, lang)
+    return code
+
+
+def _dispatch(words: list[str], lang: str) -> int:
+    name = next((word for word in words if not word.startswith("-")), None)
+    if name is None and not words and sys.stdout.isatty() and sys.stdin.isatty():
+        return _home(lang)
+    if name is not None and name not in COMMANDS and words[0] == name:
+        raise _no_such_command(name)
+    if name not in COMMANDS or words[0] != name:
+        parser = _top_parser(lang)
+        parser.parse_args(words)
+        parser.print_help()
+        return EXIT_OK
+    module = importlib.import_module(f"doctor.commands.{name}")
+    parser = _Parser(
+        prog=f"doctor {name}",
+        description=getattr(module, "DESCRIPTION", COMMANDS[name]).pick(lang),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=module.EPILOG.pick(lang) if hasattr(module, "EPILOG") else None,
+    )
+    module.configure(parser)
+    common_options(parser, formats=getattr(module, "FORMATS", ("text", "json", "sarif", "github")))
+    args = parser.parse_args(words[1:])
+    args.lang = language(args.lang)
+    _apply_settings(args, parser)
+    return int(module.run(args))
+
+
+def _no_such_command(name: str) -> UsageError:
+    import difflib
+
+    near = difflib.get_close_matches(name, COMMANDS, n=1)
+    if near:
+        hint = Text(f"Did you mean: doctor {near[0]}", f"是否想用：doctor {near[0]}")
+    elif os.path.exists(name):  # noqa: PTH110 - pathlib would cost every start
+        hint = Text(f"To check a file: doctor check {name}", f"检查文件请用：doctor check {name}")
+    else:
+        hint = Text("See: doctor --help", "请查看：doctor --help")
+    return UsageError(Text(f"there is no command {name!r}.", f"没有命令 {name!r}。"), hint)
+
+
+def common_options(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
+    """The options that every command shares."""
+    group = parser.add_argument_group("common options")
+    group.add_argument("--format", choices=formats, default=None, help="form of the result (default text)")
+    group.add_argument("--lang", choices=("zh", "en"), default=None, help="language (default from the locale)")
+    group.add_argument(
+        "--fail-on",
+        choices=("error", "warning", "never"),
+        default=None,
+        help="what makes exit code 1 (default error)",
+    )
+    group.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="colour (NO_COLOR is honoured)"
+    )
+    group.add_argument("--config", metavar="FILE", default=None, help="settings (default ./doctor.toml)")
+    group.add_argument("-v", "--verbose", action="store_true", help="everything: all evidence, every skipped check")
+    group.add_argument("-q", "--quiet", action="store_true", help="findings and verdict only")
+
+
+def _apply_settings(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    from doctor.settings import load_settings
+
+    settings = load_settings(args.config)
+    args.settings = settings
+    args.format = args.format or settings.format or "text"
+    args.fail_on = args.fail_on or settings.fail_on or "error"
+    if settings.lang and not _early_lang(sys.argv[1:]):
+        args.lang = settings.lang
+    if args.format not in _formats(parser):
+        args.format = "text"
+
+
+def _formats(parser: argparse.ArgumentParser) -> Sequence[str]:
+    return next(tuple(a.choices or ()) for a in parser._actions if "--format" in a.option_strings)
+
+
+def _top_parser(lang: str) -> argparse.ArgumentParser:
+    width = max(len(name) for name in COMMANDS)
+    listed = "\n".join(f"  {name:<{width}}  {text.pick(lang)}" for name, text in COMMANDS.items())
+    head = Text("commands:", "命令：").pick(lang)
+    tail = Text(
+        "doctor COMMAND --help tells more. Exit codes: 0 nothing found, 1 findings,\n"
+        "2 usage or unreadable input, 3 the doctor crashed, 130 interrupted.",
+        "doctor COMMAND --help 查看详情。退出码：0 无问题，1 有问题，\n2 用法或输入错误，3 doctor 自身崩溃，130 被中断。",
+    ).pick(lang)
+    parser = _Parser(
+        prog="doctor",
+        usage="doctor [--help] [--version] COMMAND …",
+        description=f"{_DESCRIPTION.pick(lang)}\n\n{head}\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=tail,
+    )
+    parser.add_argument("--version", action="version", version=f"mindspore-doctor {__version__}")
+    parser.add_argument("--lang", choices=("zh", "en"), default=None, help=argparse.SUPPRESS)
+    parser.add_argument("command", nargs="?", choices=tuple(COMMANDS), metavar="COMMAND", help=argparse.SUPPRESS)
+    return parser
+
+
+def _home(lang: str) -> int:
+    from doctor.commands import home
+
+    return home.run(lang)
+
+
+def _early_lang(words: Sequence[str]) -> Optional[str]:
+    """--lang is needed before parsing: help and errors are written in it."""
+    for index, word in enumerate(words):
+        if word == "--":
+            return None
+        if word == "--lang" and index + 1 < len(words):
+            return words[index + 1]
+        if word.startswith("--lang="):
+            return word.split("=", 1)[1]
+    return None
+
+
+def _prepare_streams() -> None:
+    """A character that the locale cannot show becomes an escape instead of an exception."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure: Any = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _say(line: str) -> None:
+    from doctor.escape import visible
+
+    sys.stderr.write(visible(line) + "\n")
+
+
+def _crashed(error: Exception, lang: str) -> int:
+    import traceback
+
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(place.filename)}:{place.lineno}"  # noqa: PTH119 - no pathlib on the way out
+    _say(
+        Text(
+            f"doctor: this is a bug in doctor: {type(error).__name__}: {error} ({where}). "
+            "DOCTOR_DEBUG=1 shows the whole traceback to report.",
+            f"doctor：doctor 自身出错：{type(error).__name__}: {error}（{where}）。设置 DOCTOR_DEBUG=1 可查看完整调用栈以便反馈。",
+        ).pick(lang)
+    )
+    if os.environ.get("DOCTOR_DEBUG"):
+        traceback.print_exception(type(error), error, error.__traceback__)
+    return EXIT_CRASH

@@ -1,0 +1,195 @@
+"""`doctor check [TARGET…]`: what can be judged before a run, all at once."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Any, Optional
+
+from doctor import runner
+from doctor.check import Options
+from doctor.errors import EXIT_USAGE, UsageError
+from doctor.finding import Edit, Finding, Text
+from doctor.report.model import Report, exit_code, in_order
+from doctor.report.write import emit
+
+DESCRIPTION = Text(
+    "Judges this machine (no target), or training configs, weights, data sets and run folders.",
+    "检查本机环境（无参数时），或训练配置、权重、数据集、运行目录。",
+)
+EPILOG = Text(
+    "examples:\n  doctor check\n  doctor check config.yaml --devices 8\n  doctor check config.yaml --fix\n"
+    "  doctor check weights/ --format json",
+    "示例：\n  doctor check\n  doctor check config.yaml --devices 8\n  doctor check config.yaml --fix\n"
+    "  doctor check weights/ --format json",
+)
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", re.IGNORECASE)
+_POWER = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="config, weights, data set or run folder")
+    parser.add_argument("--devices", type=_count, metavar="N", help="how many NPUs the run will use")
+    parser.add_argument("--device-memory", type=size, metavar="64GB", help="memory of one NPU")
+    parser.add_argument("--mindformers", metavar="VERSION", help="release that will read the config")
+    parser.add_argument("--weights", metavar="PATH", help="weights that the config will load")
+    parser.add_argument("--data", metavar="PATH", help="data set that the config will read")
+    parser.add_argument("--python", metavar="PATH", help="interpreter to examine instead of this one")
+    parser.add_argument("--host", action="append", default=[], metavar="FILE", help="facts from `doctor collect`")
+    parser.add_argument("--values", action="store_true", help="read tensor values too, not only headers")
+    parser.add_argument("--deep", action="store_true", help="import the framework and compute, in a child process")
+    parser.add_argument("--only", action="append", default=[], metavar="RULE", help="only these rules (id or prefix)")
+    parser.add_argument("--ignore", action="append", default=[], metavar="RULE", help="not these rules")
+    parser.add_argument("--fix", action="store_true", help="edit the config: shows a diff, then asks")
+    parser.add_argument("--unsafe-fixes", action="store_true", help="with --fix: also edits that change the training")
+    parser.add_argument("--yes", action="store_true", help="with --fix: do not ask")
+
+
+def run(args: argparse.Namespace) -> int:
+    options = Options(
+        devices=args.devices,
+        device_memory=args.device_memory,
+        mindformers=args.mindformers,
+        weights=args.weights,
+        data=args.data,
+        python=args.python,
+        hosts=tuple(args.host),
+        values=args.values,
+        deep=args.deep,
+    )
+    selection = runner.Selection(only=(*args.settings.only, *args.only), ignore=(*args.settings.ignore, *args.ignore))
+    targets = _targets(args.targets)
+    if not targets:
+        judged = [runner.judge_host(options, selection)]
+    else:
+        judged = [runner.judge_path(target, options, selection) for target in targets]
+    _nothing_selected(judged, selection)
+    report = build_report(judged, args)
+    code = emit(report, args)
+    if args.fix:
+        code = _fix(judged, report, args) or code
+    unjudged = [item for item in judged if item.outcomes and not item.judged_anything]
+    return code if code else (EXIT_USAGE if unjudged else 0)
+
+
+def build_report(judged: list[runner.Judged], args: argparse.Namespace) -> Report:
+    findings = in_order([f for item in judged for outcome in item.outcomes for f in outcome.findings])
+    outcomes = tuple(outcome for item in judged for outcome in item.outcomes)
+    return Report(
+        command="check",
+        findings=findings,
+        outcomes=outcomes,
+        facts=_facts(judged),
+        headline=tuple(line for item in judged for line in item.headline),
+        next_command=_next(judged, findings),
+    )
+
+
+def _facts(judged: list[runner.Judged]) -> dict[str, Any]:
+    """The facts of a single target stand at the top; of several, under `targets` by their path."""
+    if len(judged) == 1:
+        return judged[0].facts
+    return {"targets": {item.target or "host": item.facts for item in judged}}
+
+
+def _next(judged: list[runner.Judged], findings: tuple[Finding, ...]) -> Optional[str]:
+    configs = [item for item in judged if item.family == "config"]
+    fixable = [f for f in findings if any(fix.edits and fix.applicability != "manual" for fix in f.fixes)]
+    if configs and fixable:
+        unsafe = "" if any(fix.applicability == "safe" for f in fixable for fix in f.fixes) else " --unsafe-fixes"
+        return f"doctor check {configs[0].target} --fix{unsafe}"
+    for finding in findings:
+        if finding.severity.rank >= 1:
+            for fix in finding.fixes:
+                if fix.command:
+                    return fix.command
+            return f"doctor explain {finding.rule}"
+    if configs:
+        return f"doctor train {configs[0].target}" if configs[0].facts.get("dialect") == "doctor" else None
+    return "doctor check CONFIG.yaml" if judged[0].family == "environment" else None
+
+
+def _targets(words: list[str]) -> list[Path]:
+    targets = [Path(word) for word in words]
+    for target in targets:
+        if "\0" in str(target):
+            raise UsageError(Text("a path holds a NUL character.", "路径含有 NUL 字符。"))
+    return targets
+
+
+def _nothing_selected(judged: list[runner.Judged], selection: runner.Selection) -> None:
+    if selection.only and not any(item.outcomes for item in judged):
+        wanted = ", ".join(selection.only)
+        raise UsageError(
+            Text(
+                f"--only {wanted}: no check of this target has that id.",
+                f"--only {wanted}：该目标没有这样的检查项。",
+            ),
+            Text("See: doctor rules", "请查看：doctor rules"),
+        )
+
+
+def _fix(judged: list[runner.Judged], report: Report, args: argparse.Namespace) -> int:
+    """Applies the edits of the findings, file by file, after a diff and a yes. Returns 2 where nobody can be asked."""
+    from doctor.plan.edit import apply, diff, propose
+
+    allowed = {"safe", "unsafe"} if args.unsafe_fixes else {"safe"}
+    edits: dict[str, list[Edit]] = {}
+    for finding in report.findings:
+        for fix in finding.fixes[:1]:
+            if fix.applicability in allowed:
+                for edit in fix.edits:
+                    edits.setdefault(edit.path, []).append(edit)
+    if not edits:
+        _say(Text("nothing to fix automatically.", "没有可自动修复的项。"), args)
+        return 0
+    for path, wanted in sorted(edits.items()):
+        old, new = propose(Path(path), wanted)
+        if old == new:
+            continue
+        sys.stderr.write(diff(Path(path), old, new))
+        if not args.yes:
+            if not sys.stdin.isatty():
+                raise UsageError(
+                    Text("--fix needs a terminal to ask on.", "--fix 需要在终端中确认。"),
+                    Text("Add --yes to apply without asking.", "加 --yes 可不询问直接应用。"),
+                )
+            sys.stderr.write(Text("apply? [y/N] ", "应用修改？[y/N] ").pick(args.lang))
+            sys.stderr.flush()
+            if input().strip().lower() not in {"y", "yes", "是"}:
+                _say(Text(f"{path}: left as it was.", f"{path}：未修改。"), args)
+                continue
+        apply(Path(path), old, new)
+        _say(
+            Text(f"{path}: edited. Verify: doctor check {path}", f"{path}：已修改。验证：doctor check {path}"),
+            args,
+        )
+    return 0
+
+
+def _say(text: Text, args: argparse.Namespace) -> None:
+    sys.stderr.write(f"doctor: {text.pick(args.lang)}\n")
+
+
+def _count(word: str) -> int:
+    value = int(word)
+    if not 1 <= value <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{word}: not a number of devices (1 to 1000000)")
+    return value
+
+
+_count.__name__ = "number of devices"
+
+
+def size(word: str) -> int:
+    """64GB, 32g, 1.5T or plain bytes, in powers of 1024 as npu-smi and MindSpore count. Raises ArgumentTypeError."""
+    match = _SIZE.fullmatch(word)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{word}: not a size such as 64GB")
+    return int(float(match.group(1)) * 1024 ** _POWER[match.group(2).upper()])
+
+
+__all__ = ["build_report", "configure", "exit_code", "run", "size"]
