@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         judged = [runner.judge_path(target, options, selection) for target in targets]
     _nothing_selected(judged, selection)
-    report = build_report(judged, args)
+    report = build_report(judged)
     code = emit(report, args)
     if args.fix:
         code = _fix(judged, report, args) or code
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     return code if code else (EXIT_USAGE if unjudged else 0)
 
 
-def build_report(judged: list[runner.Judged], args: argparse.Namespace) -> Report:
+def build_report(judged: list[runner.Judged]) -> Report:
     findings = in_order([f for item in judged for outcome in item.outcomes for f in outcome.findings])
     outcomes = tuple(outcome for item in judged for outcome in item.outcomes)
     return Report(

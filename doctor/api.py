@@ -1,0 +1,48 @@
+"""The commands as functions: the same findings, as objects.
+
+>>> from doctor import check, explain, watch
+>>> report = check("config.yaml", devices=8)        # check() judges this machine
+>>> [finding.rule for finding in report.findings]
+>>> explain("EI0006").findings[0].message.en
+>>> watch("output/").verdict                        # reads to the end, as --once does
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Union
+
+from doctor.report.model import Report
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+
+def check(*targets: PathLike, only: tuple[str, ...] = (), ignore: tuple[str, ...] = (), **options: Any) -> Report:
+    """Judges configs, weights, data sets or run folders; without a target this machine.
+
+    `options` are the fields of `doctor.check.Options` (devices, mindformers, weights, …).
+    Raises UsageError when a target cannot be read.
+    """
+    from doctor import runner
+    from doctor.check import Options
+    from doctor.commands.check import build_report
+
+    selection = runner.Selection(only, ignore)
+    chosen = Options(**options)
+    judged = [runner.judge_path(Path(target), chosen, selection) for target in targets]
+    return build_report(judged or [runner.judge_host(chosen, selection)])
+
+
+def explain(text: Union[str, bytes]) -> Report:
+    """The cause of an error text, a code or a rule id; ``unknown`` is set when nothing fits."""
+    from doctor.commands.explain import build_report
+
+    return build_report(text)
+
+
+def watch(*paths: PathLike) -> Report:
+    """Reads the logs of a run to their end and gives what was found."""
+    from doctor.commands.watch import build_report
+
+    return build_report([os.fspath(path) for path in paths])

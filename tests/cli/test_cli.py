@@ -1,0 +1,93 @@
+"""The command line itself: help, misuse, settings, languages. The commands have tests of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from doctor.cli import COMMANDS
+
+
+def test_help_lists_every_command_and_each_has_its_own_help(doctor) -> None:  # type: ignore[no-untyped-def]
+    top = doctor("--help")
+    assert top.returncode == 0 and not top.stderr
+    for name in COMMANDS:
+        assert f"  {name} " in top.stdout
+        own = doctor(name, "--help")
+        assert own.returncode == 0, own.stderr
+        assert "--lang" in own.stdout and own.stdout.startswith(f"usage: doctor {name}")
+
+
+def test_no_terminal_and_no_command_is_the_help(doctor) -> None:  # type: ignore[no-untyped-def]
+    done = doctor()
+    assert done.returncode == 0 and "commands:" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["chekc"], "Did you mean: doctor check"),
+        (["check", "--devices", "many"], "many"),
+        (["check", "--devices", "0"], "not a number of devices"),
+        (["check", "--format", "xml"], "xml"),
+        (["check", "--device-memory", "lots"], "not a size such as 64GB"),
+        (["check", "no/such/file.yaml"], "there is no such file"),
+        (["check", "--config", "absent.toml"], "absent.toml"),
+    ],
+)
+def test_misuse_is_one_line_on_stderr_and_exit_2(doctor, words: list[str], says: str) -> None:  # type: ignore[no-untyped-def]
+    done = doctor(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1 and says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_in_place_of_a_command_says_what_to_type(doctor, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "a.yaml").write_text("a: 1\n")
+    assert "doctor check a.yaml" in doctor("a.yaml").stderr
+
+
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        ("[doctor]\nlang = 'fr'\n", "lang must be en | zh"),
+        ("[doctor]\nignore = 'CFG'\n", "ignore must be a list of strings"),
+        ("[doctor]\nignroe = []\n", "one of the known keys"),
+        ("doctor = 3\n", "must be a table"),
+        ("[doctor\n", "not TOML"),
+    ],
+)
+def test_a_wrong_settings_file_names_its_key(doctor, tmp_path: Path, toml: str, says: str) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "doctor.toml").write_text(toml)
+    done = doctor("check")
+    assert done.returncode == 2 and says in done.stderr
+
+
+def test_chinese_by_option_and_by_locale(doctor, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    assert "退出码" in doctor("--help", "--lang", "zh").stdout
+    monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+    assert "退出码" in doctor("--help").stdout
+    assert "没有命令" in doctor("chekc").stderr
+
+
+def test_a_locale_that_cannot_show_chinese_does_not_raise(doctor, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    done = doctor("--help", "--lang", "zh")
+    assert done.returncode == 0 and "\\u" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["--help", "check --help", "explain --help", "watch --help"])
+def test_help_imports_nothing_heavy(command: str) -> None:
+    code = (
+        "import sys, io, contextlib\nfrom doctor.cli import main\n"
+        f"with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n    main({command.split()!r})\n"
+        "heavy = {'textual', 'rich', 'numpy', 'yaml', 'mindspore', 'psutil', 'hyperscan'} & set(sys.modules)\n"
+        "print(sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
