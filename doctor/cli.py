@@ -97,7 +97,7 @@ def _no_such_command(name: str) -> UsageError:
     near = difflib.get_close_matches(name, COMMANDS, n=1)
     if near:
         hint = Text(f"Did you mean: doctor {near[0]}", f"是否想用：doctor {near[0]}")
-    elif os.path.exists(name):  # noqa: PTH110 - pathlib would cost every start
+    elif os.path.exists(name):
         hint = Text(f"To check a file: doctor check {name}", f"检查文件请用：doctor check {name}")
     else:
         hint = Text("See: doctor --help", "请查看：doctor --help")
@@ -198,7 +198,7 @@ def _crashed(error: Exception, lang: str) -> int:
     import traceback
 
     place = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{os.path.basename(place.filename)}:{place.lineno}"  # noqa: PTH119 - no pathlib on the way out
+    where = f"{os.path.basename(place.filename)}:{place.lineno}"
     _say(
         Text(
             f"doctor: this is a bug in doctor: {type(error).__name__}: {error} ({where}). "

@@ -1,0 +1,1 @@
+"""Benchmarks: run by hand, print tables, assert nothing about time."""
