@@ -1,0 +1,349 @@
+"""The regular expressions that rules may use: what `re`, RE2, Rust's regex and Hyperscan read alike, in bounded time.
+
+Three questions are answered here, all by walking the parse tree that `re` itself makes:
+is the expression inside the common subset (`problems`), can it take more than low polynomial time
+(also `problems`), and which literal texts must stand in every line that it matches (`required`).
+The last one is what makes scanning fast: a line without the literal is never looked at.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any, Optional
+
+if sys.version_info >= (3, 11):
+    from re import _constants as op
+    from re import _parser as parser
+else:  # the same modules under their old names
+    import sre_constants as op
+    import sre_parse as parser
+
+#: a literal shorter than this is in too many lines to be of use
+SHORTEST = 3
+#: more literals than this make one pattern too dear; the pattern is then refused
+MOST_LITERALS = 64
+_LONGEST_BOUND = 400
+_MOST_LOOSE = 5
+
+_FORBIDDEN = {
+    "ASSERT": "look-ahead and look-behind",
+    "ASSERT_NOT": "look-ahead and look-behind",
+    "GROUPREF": "a back reference",
+    "GROUPREF_EXISTS": "a conditional group",
+    "ATOMIC_GROUP": "an atomic group",
+    "POSSESSIVE_REPEAT": "a possessive quantifier",
+}
+
+
+def split_case(source: str) -> tuple[str, bool]:
+    """The expression without a leading ``(?i)``, and whether it stood there."""
+    return (source[4:], True) if source.startswith("(?i)") else (source, False)
+
+
+def compile_bytes(source: str) -> re.Pattern[bytes]:
+    """Compiles for matching on the bytes of one line. ``^`` and ``$`` are the ends of the line."""
+    body, nocase = split_case(source)
+    return re.compile(body.encode("utf-8"), re.IGNORECASE if nocase else 0)
+
+
+def parse(source: str) -> Any:
+    """The parse tree of the bytes expression. Raises re.error."""
+    body, _ = split_case(source)
+    text: Any = body.encode("utf-8")
+    return parser.parse(text)
+
+
+def group_names(source: str) -> frozenset[str]:
+    """Names of the groups of a valid expression."""
+    return frozenset(compile_bytes(source).groupindex)
+
+
+def problems(source: str) -> Iterator[str]:
+    """What is wrong with the expression, in plain English; nothing when it may be used."""
+    try:
+        tree = parse(source)
+        compile_bytes(source)
+    except (re.error, RecursionError, OverflowError) as error:
+        yield f"is not a regular expression: {error}"
+        return
+    body, _ = split_case(source)
+    if re.search(r"\(\?[aiLmsux-]+[:)]", body):
+        yield "has inline flags: only a leading (?i) is allowed"
+    if re.search(r"(?<!\\)(?:\\\\)*\\[AZzGpPXRKQE]", body):
+        yield r"has an escape that engines read differently (\A \Z \p …)"
+    if re.search(r"\\ ", body):
+        yield r"has an escaped blank (\ ): write a plain blank"
+    found = list(dict.fromkeys(_tree_problems(tree)))
+    yield from found
+    if not found:
+        literals = required(source)
+        if not literals:
+            yield f"has no literal of {SHORTEST} or more characters that every match must contain"
+        elif len(literals) > MOST_LITERALS:
+            yield f"needs {len(literals)} literals; at most {MOST_LITERALS}"
+
+
+def _tree_problems(tree: Any) -> Iterator[str]:
+    loose = 0
+    for name, value in _walk(tree):
+        if name in _FORBIDDEN:
+            yield f"uses {_FORBIDDEN[name]}, which RE2 and Hyperscan do not have"
+        if name in ("MAX_REPEAT", "MIN_REPEAT"):
+            _, high, body = value
+            unbounded = high is op.MAXREPEAT
+            if not unbounded and int(high) > _LONGEST_BOUND:
+                yield f"repeats up to {int(high)} times; at most {_LONGEST_BOUND} or without bound"
+            if unbounded and not _is_single(body):
+                if not _fenced(body):
+                    yield "has a repetition inside a repetition: it can take exponential time"
+                elif _min_width(body) == 0:
+                    yield "repeats something that can be empty"
+            if unbounded and _is_wide(body):
+                loose += 1
+    if loose > _MOST_LOOSE:
+        yield f"has {loose} wide repetitions such as .*; at most {_MOST_LOOSE} stay fast on a long line"
+    if _adjacent_loops(tree):
+        yield "has neighbouring repetitions that match the same characters: it can take quadratic time and more"
+
+
+def _walk(tree: Any) -> Iterator[tuple[str, Any]]:
+    for code, value in tree:
+        name = str(code)
+        yield name, value
+        if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            yield from _walk(value[2])
+        elif name == "SUBPATTERN":
+            yield from _walk(value[3])
+        elif name == "BRANCH":
+            for branch in value[1]:
+                yield from _walk(branch)
+        elif name in ("ASSERT", "ASSERT_NOT"):
+            yield from _walk(value[1])
+        elif name == "ATOMIC_GROUP":
+            yield from _walk(value)
+
+
+def _is_single(body: Any) -> bool:
+    """One character wide: the usual case ``x*``, ``[^)]+``, ``.*``."""
+    return len(body) == 1 and str(body[0][0]) in ("LITERAL", "NOT_LITERAL", "IN", "ANY")
+
+
+def _fenced(body: Any) -> bool:
+    """A repeated group holds no loop, or starts or ends with a character that none of its loops can match, as in
+    ``(?:\\.\\d+)*``: then a text can be cut into repetitions in one way only."""
+    inner: frozenset[int] = frozenset()
+    for name, value in _walk(body):
+        if name in ("MAX_REPEAT", "MIN_REPEAT") and value[1] is op.MAXREPEAT:
+            if not _is_single(value[2]):
+                return False
+            inner |= _bytes_of(value[2][0])
+    items = list(_flat(body))
+    return not inner or any(
+        str(item[0]) in ("LITERAL", "IN") and not (_bytes_of(item) & inner) for item in (items[0], items[-1])
+    )
+
+
+def _min_width(tree: Any) -> int:
+    return int(tree.getwidth()[0])
+
+
+def _is_wide(body: Any) -> bool:
+    """Matches most characters: ``.``, ``[^x]``, ``\\S``, ``\\D``, ``\\W``."""
+    return _is_single(body) and len(_bytes_of(body[0])) > 128
+
+
+_CATEGORIES = {
+    "CATEGORY_DIGIT": frozenset(b"0123456789"),
+    "CATEGORY_SPACE": frozenset(b" \t\n\r\f\v"),
+    "CATEGORY_WORD": frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"),
+}
+_ALL = frozenset(range(256))
+
+
+def _bytes_of(item: Any) -> frozenset[int]:
+    """The bytes that a one-byte item can match."""
+    code, value = item
+    name = str(code)
+    if name == "LITERAL":
+        return frozenset((int(value),))
+    if name == "NOT_LITERAL":
+        return _ALL - {int(value)}
+    if name == "ANY":
+        return _ALL - {10}
+    if name == "CATEGORY":
+        category = str(value)
+        if category.startswith("CATEGORY_NOT_"):
+            return _ALL - _CATEGORIES["CATEGORY_" + category[len("CATEGORY_NOT_") :]]
+        return _CATEGORIES[category]
+    if name == "RANGE":
+        return frozenset(range(value[0], value[1] + 1))
+    if name == "IN":
+        members = [part for part in value if str(part[0]) != "NEGATE"]
+        found: frozenset[int] = frozenset().union(*(_bytes_of(part) for part in members))
+        return _ALL - found if len(members) < len(value) else found
+    return frozenset()
+
+
+def _flat(tree: Any) -> Iterator[Any]:
+    """The items of a sequence with plain groups opened."""
+    for code, value in tree:
+        if str(code) == "SUBPATTERN":
+            yield from _flat(value[3])
+        else:
+            yield code, value
+
+
+def _adjacent_loops(tree: Any) -> bool:
+    """Two unbounded loops side by side (nothing, or only what may be empty, between) that share characters."""
+    previous: frozenset[int] = frozenset()
+    for code, value in _flat(tree):
+        name = str(code)
+        if name in ("MAX_REPEAT", "MIN_REPEAT"):
+            low, high, body = value
+            if high is op.MAXREPEAT and _is_single(body):
+                here = _bytes_of(body[0])
+                if here & previous:
+                    return True
+                previous = previous | here if low == 0 else here
+                continue
+            if low == 0:
+                if _adjacent_loops(body):
+                    return True
+                continue
+        if name == "BRANCH" and any(_adjacent_loops(branch) for branch in value[1]):
+            return True
+        if name != "AT":
+            previous = frozenset()
+    return False
+
+
+def required(source: str) -> tuple[str, ...]:
+    """Literals of which every matching line contains at least one; the best such set, or () when there is none.
+
+    Texts are as written; for a ``(?i)`` expression they are in lower case and stand for any case.
+    """
+    nocase = split_case(source)[1]
+    best = _required(parse(source))
+    texts = []
+    for raw in best:
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            text = raw.decode("utf-8", "ignore")
+        texts.append(text.lower() if nocase else text)
+    if any(len(text) < SHORTEST for text in texts):
+        return ()
+    return tuple(sorted(set(texts)))
+
+
+#: words that stand in healthy lines all the time make poor literals
+_COMMON = (
+    b"loss",
+    b"step",
+    b"epoch",
+    b"time",
+    b"INFO",
+    b"WARNING",
+    b"ERROR",
+    b"python",
+    b"rank",
+    b"mindspore",
+    b"mindformers",
+    b" device",
+    b"line ",
+    b"File ",
+    b"null",
+    b".py",
+    b"train",
+)
+
+
+def _worth(literals: frozenset[bytes]) -> tuple[int, int]:
+    """Better sets first: the shortest member counts, then the fewer the better."""
+    if not literals:
+        return (-1, 0)
+
+    def strength(text: bytes) -> int:
+        size = len(text)
+        for word in _COMMON:
+            if word in text:
+                size -= len(word)
+        return min(size, 16)
+
+    return (min(strength(text) for text in literals), -len(literals))
+
+
+#: more spellings of one run of text than this are not worked out
+_MOST_SPELLINGS = 24
+
+
+def _required(tree: Any) -> frozenset[bytes]:
+    """Every match of `tree` contains one of these; empty when nothing is certain."""
+    best: frozenset[bytes] = frozenset()
+    run = [b""]
+
+    def offer(candidate: frozenset[bytes]) -> None:
+        nonlocal best
+        if candidate and b"" not in candidate and _worth(candidate) > _worth(best):
+            best = candidate
+
+    for item in tree:
+        name, value = str(item[0]), item[1]
+        if name == "AT":
+            continue
+        spellings = _spellings(item)
+        if spellings is not None and len(run) * len(spellings) <= _MOST_SPELLINGS:
+            run = [head + tail for head in run for tail in spellings]
+            continue
+        offer(frozenset(run))
+        run = [b""]
+        if spellings is not None:
+            run = list(spellings)
+        elif name == "SUBPATTERN":
+            offer(_required(value[3]))
+        elif name == "BRANCH":
+            branches = [_required(branch) for branch in value[1]]
+            if all(branches):
+                offer(frozenset().union(*branches))
+        elif name in ("MAX_REPEAT", "MIN_REPEAT") and value[0] >= 1:
+            offer(_required(value[2]))
+    offer(frozenset(run))
+    return best
+
+
+def _spellings(item: Any) -> Optional[list[bytes]]:
+    """All texts that an item can match when they are few, else None."""
+    name, value = str(item[0]), item[1]
+    if name == "LITERAL":
+        return [bytes((int(value),))]
+    if name == "IN":
+        members = _bytes_of(item)
+        return [bytes((byte,)) for byte in sorted(members)] if len(members) <= 4 else None
+    if name == "SUBPATTERN":
+        return _sequence_spellings(value[3])
+    if name == "BRANCH":
+        out: list[bytes] = []
+        for branch in value[1]:
+            texts = _sequence_spellings(branch)
+            if texts is None:
+                return None
+            out.extend(texts)
+        return out if len(out) <= _MOST_SPELLINGS else None
+    if name in ("MAX_REPEAT", "MIN_REPEAT") and tuple(value[:2]) == (0, 1):
+        texts = _sequence_spellings(value[2])
+        return None if texts is None else [b"", *texts]
+    return None
+
+
+def _sequence_spellings(tree: Any) -> Optional[list[bytes]]:
+    run = [b""]
+    for item in tree:
+        if str(item[0]) == "AT":
+            continue
+        texts = _spellings(item)
+        if texts is None or len(run) * len(texts) > _MOST_SPELLINGS:
+            return None
+        run = [head + tail for head in run for tail in texts]
+    return run
