@@ -1,0 +1,8 @@
+"""Helpers of the weight tests: planted folders come from the same kit as the format tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "formats"))
