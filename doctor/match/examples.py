@@ -22,7 +22,7 @@ def failures(item: RuleFile) -> Iterator[str]:
     """What the examples of one file say against its rule, alone on the text; nothing when all hold."""
     if item.rule.match is None:
         return
-    pack = Pack.of([item.rule])
+    pack = Pack([item.rule])
     for number, example in enumerate(item.must_match):
         key = f"examples.match[{number}]"
         hits = hits_in(pack, example.text)

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, Optional, Protocol
 
+from doctor.match.pack import Pack
 from doctor.match.textrule import Pattern
 
 #: length of the piece of a caseless literal that is looked for in all its spellings
@@ -115,13 +116,13 @@ def _owners(atoms: Sequence[Pattern]) -> dict[bytes, list[int]]:
     return owners
 
 
-def make_finder(atoms: Sequence[Pattern], wanted: Optional[str] = None) -> Finder:
+def make_finder(pack: Pack, wanted: Optional[str] = None) -> Finder:
     """The fastest finder that can be had, or the one that is `wanted` by name."""
     makers: list[Any] = [AhoFinder, PlainFinder]
     for maker in makers:
         if wanted in (None, maker.name):
             try:
-                finder: Finder = maker(atoms)
+                finder: Finder = maker(pack.atoms)
             except ImportError:
                 continue
             return finder

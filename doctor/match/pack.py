@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional
 
@@ -11,29 +10,38 @@ from doctor.match.rulefile import RuleError, read_rule
 from doctor.match.textrule import Match, Pattern, RuleFile, TextRule
 
 
-@dataclass(frozen=True)
 class Pack:
-    """Rules in the order of their ids. `atoms` are the distinct patterns; a rule's own are found by `atom`."""
+    """Rules in the order of their ids. `atoms` are the distinct patterns of all rules, numbered by their place."""
 
-    rules: tuple[TextRule, ...]
-    atoms: tuple[Pattern, ...] = ()
-    _numbers: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
-    _by_id: dict[str, TextRule] = field(default_factory=dict, repr=False, compare=False)
-
-    @classmethod
-    def of(cls, rules: Iterable[TextRule]) -> Pack:
-        ordered = tuple(sorted(rules, key=lambda item: item.id))
-        numbers: dict[str, int] = {}
+    def __init__(self, rules: Iterable[TextRule], key: str = "") -> None:
+        self.rules = tuple(sorted(rules, key=lambda item: item.id))
+        #: names the content, for what is compiled from it and kept; empty when it is made on the fly
+        self.key = key
+        self._by_id = {rule.id: rule for rule in self.rules}
+        self._numbers: dict[str, int] = {}
+        self._rules_of: dict[int, list[TextRule]] = {}
         atoms: list[Pattern] = []
-        for rule in ordered:
+        watched: set[int] = set()
+        for rule in self.rules:
             for pattern in patterns_of(rule.match):
-                if pattern.regex not in numbers:
-                    numbers[pattern.regex] = len(atoms)
+                if pattern.regex not in self._numbers:
+                    self._numbers[pattern.regex] = len(atoms)
                     atoms.append(pattern)
-        return cls(ordered, tuple(atoms), numbers, {rule.id: rule for rule in ordered})
+            if rule.match is not None:
+                for pattern in rule.match.line:
+                    self._rules_of.setdefault(self.atom(pattern), []).append(rule)
+                for condition in (*rule.match.all, *rule.match.any, *rule.match.none):
+                    watched.add(self.atom(condition.pattern))
+        self.atoms = tuple(atoms)
+        #: atoms that conditions ask for
+        self.watched = frozenset(watched)
 
     def atom(self, pattern: Pattern) -> int:
         return self._numbers[pattern.regex]
+
+    def rules_of(self, atom: int) -> Sequence[TextRule]:
+        """The rules that have this pattern among their lines."""
+        return self._rules_of.get(atom, ())
 
     def get(self, rule_id: str) -> Optional[TextRule]:
         return self._by_id.get(rule_id)
@@ -84,5 +92,12 @@ def read_files(folders: Iterable[Path]) -> list[RuleFile]:
 
 
 def load_pack(extra: Sequence[Path] = ()) -> Pack:
-    """The rules of the program and of the `extra` folders. Raises RuleError when one cannot be used."""
-    return Pack.of(item.rule for item in read_files([rules_folder(), *extra]))
+    """The rules of the program and of the `extra` folders, from the cache when it is fresh.
+
+    Raises RuleError when a rule file cannot be used.
+    """
+    from doctor.match.cache import cached_rules
+
+    folders = [rules_folder(), *extra]
+    rules, key = cached_rules(folders, lambda: [item.rule for item in read_files(folders)])
+    return Pack(rules, key)

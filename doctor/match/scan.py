@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
 from doctor.match import regex
+from doctor.match.condition import Sighting, SourceState, nearest, past
 from doctor.match.facts import holds
 from doctor.match.finder import Finder, make_finder
-from doctor.match.line import pieces, plain_line, rank_of
+from doctor.match.line import NOWHERE, Setting, normal, pieces, setting_of
 from doctor.match.pack import Pack
 from doctor.match.textrule import Condition, TextRule
 from doctor.records.record import Chunk
 
 #: of one rule in one source only so many hits are handed out; the rest are counted
 MOST_HITS = 20
-#: lines that a condition can look back on, per pattern and source
-_HISTORY = 512
+#: bytes of the last chunk that are kept, to know what stands above the first lines of the next
+_TAIL = 8192
 
 
 @dataclass(frozen=True)
 class Hit:
     """A line that shows what a rule describes. `line` counts from 1 and `offset` in bytes in the source; `text` is
-    the line without colours; `groups` are the captured values."""
+    the line (or its part) without colours; `groups` are the captured values."""
 
     rule: str
     source: str
@@ -34,6 +34,9 @@ class Hit:
     text: bytes
     rank: Optional[int] = None
     groups: Mapping[str, str] = field(default_factory=dict)
+    setting: Setting = NOWHERE
+    #: length of the text that the pattern matched: of two rules on one line the longer says more
+    span: int = 0
 
 
 @dataclass
@@ -45,28 +48,6 @@ class Tally:
     last_offset: int = 0
 
 
-@dataclass(frozen=True)
-class _Sighting:
-    """A line on which the pattern of a condition stood."""
-
-    line: int
-    rank: Optional[int]
-    groups: Mapping[str, str]
-
-
-@dataclass
-class _Source:
-    """What is remembered of one source."""
-
-    #: last line seen
-    line: int = 0
-    seen: dict[int, deque[_Sighting]] = field(default_factory=dict)
-    #: the first sighting of each pattern by each rank, kept for good
-    first: dict[int, list[_Sighting]] = field(default_factory=dict)
-    pending: list[Hit] = field(default_factory=list)
-    ranks: set[int] = field(default_factory=set)
-
-
 class Scanner:
     """Feed it chunks; it gives hits. Hits whose rule looks at lines that follow come with a later chunk, or with
     `finish`. Equal input gives equal hits however it is cut into chunks and whichever finder is used."""
@@ -74,40 +55,38 @@ class Scanner:
     def __init__(self, pack: Pack, facts: Optional[Mapping[str, Any]] = None, finder: Optional[str] = None) -> None:
         self.pack = pack
         self.facts = dict(facts or {})
-        self.finder: Finder = make_finder(pack.atoms, finder)
+        self.finder: Finder = make_finder(pack, finder)
+        #: (rule, source) -> how often and where last
         self.tallies: dict[tuple[str, str], Tally] = {}
         self._compiled: dict[int, re.Pattern[bytes]] = {}
-        self._rules_of: dict[int, list[TextRule]] = {}
-        self._watched: set[int] = set()
-        for rule in pack.rules:
-            match = rule.match
-            if match is None:
-                continue
-            for pattern in match.line:
-                self._rules_of.setdefault(pack.atom(pattern), []).append(rule)
-            for condition in (*match.all, *match.any, *match.none):
-                self._watched.add(pack.atom(condition.pattern))
-        self._sources: dict[str, _Source] = {}
+        self._sources: dict[str, SourceState[Hit]] = {}
 
     def scan(self, chunk: Chunk) -> list[Hit]:
         """The hits that this chunk settles, in the order of lines."""
-        state = self._sources.setdefault(chunk.source, _Source())
-        data = chunk.data
+        state = self._sources.setdefault(chunk.source, SourceState())
+        data = normal(chunk.data)
+        starts = _Starts(chunk.data, data is chunk.data)
         fresh: list[Hit] = []
-        number, counted, line_end = chunk.first_line, 0, -1
+        number, counted = chunk.first_line, 0
         for position, atoms in _by_line(data, self.finder.find(data)):
             start = data.rfind(b"\n", 0, position) + 1
-            line_end = data.find(b"\n", position)
+            end = data.find(b"\n", position)
             number += data.count(b"\n", counted, start)
             counted = start
-            plain = plain_line(data[start : line_end if line_end >= 0 else len(data)])
+            plain = data[start : end if end >= 0 else len(data)].rstrip(b"\r")
             found = self._verified(atoms, pieces(plain))
-            if found:
-                rank = rank_of(plain, chunk.rank)
-                if rank is not None:
-                    state.ranks.add(rank)
-                fresh.extend(self._on_line(state, chunk, number, start, rank, found))
+            if not found:
+                continue
+            above = data[max(0, start - _TAIL) : start]
+            if start < _TAIL:
+                above = state.tail + above
+            setting = setting_of(plain, above, chunk.rank)
+            if setting.rank is not None:
+                state.ranks.add(setting.rank)
+            offset = chunk.offset + starts.of(number - chunk.first_line, start)
+            fresh.extend(self._on_line(state, Hit("", chunk.source, number, offset, plain, setting=setting), found))
         state.line = chunk.first_line + data.count(b"\n") - (1 if data.endswith(b"\n") else 0)
+        state.tail = (state.tail + data)[-_TAIL:] if len(data) < _TAIL else data[-_TAIL:]
         return self._settle(state, fresh, final=False)
 
     def finish(self, source: Optional[str] = None) -> list[Hit]:
@@ -137,22 +116,15 @@ class Scanner:
                 return match
         return None
 
-    def _on_line(
-        self,
-        state: _Source,
-        chunk: Chunk,
-        line: int,
-        start: int,
-        rank: Optional[int],
-        found: Mapping[int, re.Match[bytes]],
-    ) -> Iterator[Hit]:
+    def _on_line(self, state: SourceState[Hit], line: Hit, found: Mapping[int, re.Match[bytes]]) -> Iterator[Hit]:
         """One hit for each rule that has a pattern on the line; values come from all its patterns there, the
         earlier in the rule's list the stronger."""
         rules: dict[str, TextRule] = {}
+        rank = line.setting.rank
         for atom in sorted(found):
-            if atom in self._watched:
-                self._remember(state, atom, _Sighting(line, rank, _groups(found[atom])))
-            for rule in self._rules_of.get(atom, ()):
+            if atom in self.pack.watched:
+                state.remember(atom, Sighting(line.line, rank, _groups(found[atom])))
+            for rule in self.pack.rules_of(atom):
                 rules[rule.id] = rule
         for rule_id in sorted(rules):
             match = rules[rule_id].match
@@ -161,22 +133,15 @@ class Scanner:
             groups: dict[str, str] = {}
             for item in own:
                 groups = {**_groups(item), **groups}
-            yield Hit(rule_id, chunk.source, line, chunk.offset + start, own[0].string, rank, groups)
+            span = max(item.end() - item.start() for item in own)
+            yield replace(line, rule=rule_id, text=own[0].string, rank=rank, groups=groups, span=span)
 
-    def _remember(self, state: _Source, atom: int, sighting: _Sighting) -> None:
-        state.seen.setdefault(atom, deque(maxlen=_HISTORY)).append(sighting)
-        first = state.first.setdefault(atom, [])
-        if all(known.rank != sighting.rank for known in first):
-            first.append(sighting)
-
-    def _settle(self, state: _Source, fresh: list[Hit], final: bool) -> list[Hit]:
+    def _settle(self, state: SourceState[Hit], fresh: list[Hit], final: bool) -> list[Hit]:
         """Hands out what is decided, keeps what must wait."""
         out: list[Hit] = []
         waiting: list[Hit] = []
         for hit in [*state.pending, *fresh]:
-            rule = self.pack.get(hit.rule)
-            assert rule is not None
-            verdict = self._judge(rule, hit, state, final)
+            verdict = self._judge(hit, state, final)
             if verdict is None:
                 waiting.append(hit)
             elif verdict is not False:
@@ -189,10 +154,11 @@ class Scanner:
         out.sort(key=lambda hit: (hit.line, hit.rule))
         return out
 
-    def _judge(self, rule: TextRule, hit: Hit, state: _Source, final: bool) -> Any:
+    def _judge(self, hit: Hit, state: SourceState[Hit], final: bool) -> Any:
         """The hit (with values captured by conditions) when it holds, False when not, None when it must wait."""
+        rule = self.pack.get(hit.rule)
+        assert rule is not None and rule.match is not None
         match = rule.match
-        assert match is not None
         if match.facts and not all(holds(self.facts, name, wanted) for name, wanted in match.facts):
             return False
         if not (match.all or match.any or match.none):
@@ -203,7 +169,7 @@ class Scanner:
             sighting = self._sighting(condition, hit, state)
             if sighting is not None:
                 groups = {**sighting.groups, **groups}
-            elif final or self._past(condition, hit, state):
+            elif final or past(condition, hit.line, state):
                 return False
             else:
                 wait = True
@@ -212,50 +178,42 @@ class Scanner:
             if any(sighting is not None for sighting in sightings):
                 for sighting in sightings:
                     groups = {**(sighting.groups if sighting else {}), **groups}
-            elif final or all(self._past(condition, hit, state) for condition in match.any):
+            elif final or all(past(condition, hit.line, state) for condition in match.any):
                 return False
             else:
                 wait = True
         for condition in match.none:
             if self._sighting(condition, hit, state) is not None:
                 return False
-            if not final and not self._past(condition, hit, state):
+            if not final and not past(condition, hit.line, state):
                 wait = True
         return None if wait else replace(hit, groups=groups)
 
-    def _sighting(self, condition: Condition, hit: Hit, state: _Source) -> Optional[_Sighting]:
-        """The nearest line on which the condition's pattern stands, if it stands where it should."""
+    def _sighting(self, condition: Condition, hit: Hit, state: SourceState[Hit]) -> Optional[Sighting]:
         atom = self.pack.atom(condition.pattern)
         if condition.where == "same-line":
             found = self._verify(atom, pieces(hit.text))
-            return None if found is None else _Sighting(hit.line, hit.rank, _groups(found))
-        best: Optional[_Sighting] = None
-        anywhere = condition.where == "anywhere" or condition.rank == "other"
-        reach = condition.within * max(1, len(state.ranks))
-        here = [*state.first.get(atom, ()), *state.seen.get(atom, ())] if anywhere else state.seen.get(atom, ())
-        for sighting in here:
-            distance = sighting.line - hit.line
-            if (condition.where == "before" and distance > 0) or (condition.where == "after" and distance < 0):
-                continue
-            fits = anywhere or abs(distance) <= reach
-            nearer = best is None or abs(distance) < abs(best.line - hit.line)
-            if fits and nearer and _rank_fits(condition.rank, hit.rank, sighting.rank):
-                best = sighting
-        if best is None and anywhere and condition.rank != "same":
-            for name in sorted(self._sources):
-                if self._sources[name] is not state:
-                    for sighting in self._sources[name].first.get(atom, ()):
-                        if _rank_fits(condition.rank, hit.rank, sighting.rank):
-                            return sighting
-        return best
+            return None if found is None else Sighting(hit.line, hit.rank, _groups(found))
+        others = [self._sources[name] for name in sorted(self._sources) if self._sources[name] is not state]
+        return nearest(condition, atom, hit.line, hit.rank, state, others)
 
-    def _past(self, condition: Condition, hit: Hit, state: _Source) -> bool:
-        """No line to come can change what the condition says."""
-        if condition.where in ("before", "same-line"):
-            return True
-        if condition.where == "anywhere" or condition.rank == "other":
-            return False
-        return state.line > hit.line + condition.within * max(1, len(state.ranks))
+
+class _Starts:
+    """Offsets of lines in the bytes as they were, when the block was changed to be matched on."""
+
+    def __init__(self, data: bytes, same: bool) -> None:
+        self._data = data
+        self._same = same
+        self._number, self._start = 0, 0
+
+    def of(self, number: int, start: int) -> int:
+        """Offset of line `number` (from 0, never falling); `start` is its offset in the changed block."""
+        if self._same:
+            return start
+        while self._number < number:
+            self._start = self._data.find(b"\n", self._start) + 1
+            self._number += 1
+        return self._start
 
 
 def _by_line(data: bytes, candidates: Iterable[tuple[int, int]]) -> Iterator[tuple[int, list[int]]]:
@@ -278,11 +236,3 @@ def _by_line(data: bytes, candidates: Iterable[tuple[int, int]]) -> Iterator[tup
 
 def _groups(found: re.Match[bytes]) -> dict[str, str]:
     return {name: value.decode("utf-8", "replace") for name, value in found.groupdict().items() if value is not None}
-
-
-def _rank_fits(wanted: str, of_hit: Optional[int], of_line: Optional[int]) -> bool:
-    if wanted == "any":
-        return True
-    if wanted == "other":
-        return of_line is not None and of_line != of_hit
-    return of_line == of_hit or of_line is None or of_hit is None

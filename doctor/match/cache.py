@@ -1,0 +1,182 @@
+"""Keeps what was read from rule files, so that a short command need not parse YAML.
+
+A cache file holds a checksum and is named by what it was made from. One that is stale, damaged or of another
+version is made anew without a word; where nothing can be written, nothing is, and all still works.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+from doctor import __version__
+from doctor.finding import Severity, Text
+from doctor.match.textrule import Condition, Match, Pattern, TextRule
+from doctor.rule import Rule
+
+#: raise when the form of the cached rules changes
+_FORM = 1
+
+
+def cache_folder() -> Path:
+    """The program's folder for files that can be made again."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path("~/.cache").expanduser()) / "mindspore-doctor"
+
+
+def read_cached(name: str) -> Optional[bytes]:
+    """Content of a cache file whose checksum holds, else None."""
+    try:
+        raw = (cache_folder() / name).read_bytes()
+    except (OSError, RuntimeError, ValueError):
+        return None
+    return raw[16:] if raw[:16] == _digest(raw[16:]) else None
+
+
+def write_cached(name: str, content: bytes) -> None:
+    """Writes a cache file whole or not at all; a place that cannot be written is no error."""
+    with contextlib.suppress(OSError, RuntimeError, ValueError):
+        folder = cache_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=name, suffix=".new")
+        try:
+            with os.fdopen(handle, "wb") as out:
+                out.write(_digest(content) + content)
+            Path(temporary).replace(folder / name)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def cached_rules(folders: Sequence[Path], read: Callable[[], list[TextRule]]) -> tuple[list[TextRule], str]:
+    """The rules of `folders`, from the cache or by `read`, and a key that names their content."""
+    places = hashlib.blake2b("\0".join(str(folder.absolute()) for folder in folders).encode(), digest_size=8)
+    name = f"rules-{places.hexdigest()}.json"
+    state = _state(folders)
+    content = read_cached(name)
+    if content is not None:
+        with contextlib.suppress(ValueError, KeyError, TypeError, IndexError, AttributeError):
+            data = json.loads(content)
+            if data["state"] == state:
+                return [_to_rule(row) for row in data["rules"]], state
+    rules = read()
+    row = {"state": state, "rules": [_to_row(rule) for rule in rules]}
+    write_cached(name, json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))
+    return rules, state
+
+
+def _state(folders: Iterable[Path]) -> str:
+    """Changes when a file under the folders does: names, sizes and times, which cost far less than their bytes."""
+    digest = hashlib.blake2b(f"{__version__} {_FORM}".encode(), digest_size=16)
+    for folder in folders:
+        for path, status in sorted(_files(str(folder))):
+            digest.update(
+                f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0{status.st_ino}\n".encode(
+                    "utf-8", "surrogateescape"
+                )
+            )
+    return digest.hexdigest()
+
+
+def _files(folder: str) -> Iterable[tuple[str, os.stat_result]]:
+    try:
+        entries = list(os.scandir(folder))
+    except NotADirectoryError:
+        yield folder, os.stat(folder)
+        return
+    except OSError:
+        return
+    for entry in entries:
+        if entry.is_dir():
+            if not entry.name.startswith((".", "__")):
+                yield from _files(entry.path)
+        elif entry.name.endswith(".yaml"):
+            yield entry.path, entry.stat()
+
+
+def _pattern_row(pattern: Pattern) -> list[Any]:
+    return [pattern.regex, list(pattern.literals), pattern.nocase]
+
+
+def _pattern(row: list[Any]) -> Pattern:
+    return Pattern(row[0], tuple(row[1]), row[2])
+
+
+def _condition_row(condition: Condition) -> list[Any]:
+    return [_pattern_row(condition.pattern), condition.within, condition.where, condition.rank]
+
+
+def _condition(row: list[Any]) -> Condition:
+    return Condition(_pattern(row[0]), row[1], row[2], row[3])
+
+
+def _match_row(match: Optional[Match]) -> Any:
+    if match is None:
+        return None
+    parts = [[_condition_row(item) for item in group] for group in (match.all, match.any, match.none)]
+    return [[_pattern_row(item) for item in match.line], *parts, [list(item) for item in match.facts]]
+
+
+def _match(row: Any) -> Optional[Match]:
+    if row is None:
+        return None
+    parts = [tuple(_condition(item) for item in group) for group in row[1:4]]
+    facts = tuple((item[0], item[1]) for item in row[4])
+    return Match(tuple(_pattern(item) for item in row[0]), parts[0], parts[1], parts[2], facts)
+
+
+def _text_row(text: Optional[Text]) -> Any:
+    return None if text is None else [text.en, text.zh]
+
+
+def _to_row(item: TextRule) -> list[Any]:
+    rule = item.rule
+    head = [rule.id, rule.name, rule.severity.value, rule.category, rule.verify, rule.confidence]
+    texts = [_text_row(text) for text in (rule.title, rule.why, rule.fix, rule.false_positives)]
+    lists = [list(rule.references), list(rule.explains), rule.status, rule.since]
+    own = [item.origin, item.role, item.detector, item.command, list(item.asked), item.path]
+    defaults = [[name, _text_row(text)] for name, text in item.defaults]
+    return [head, texts, lists, own, defaults, _match_row(item.match)]
+
+
+def _to_rule(row: list[Any]) -> TextRule:
+    head, texts, lists, own, defaults, match = row
+    title, why, fix, false_positives = (None if text is None else Text(text[0], text[1]) for text in texts)
+    if title is None or why is None or fix is None:
+        raise ValueError("a rule without texts")
+    rule = Rule(
+        id=head[0],
+        name=head[1],
+        severity=Severity(head[2]),
+        category=head[3],
+        title=title,
+        why=why,
+        fix=fix,
+        verify=head[4],
+        confidence=head[5],
+        references=tuple(lists[0]),
+        explains=tuple(lists[1]),
+        false_positives=false_positives,
+        status=lists[2],
+        since=lists[3],
+    )
+    return TextRule(
+        rule,
+        origin=own[0],
+        role=own[1],
+        match=_match(match),
+        detector=own[2],
+        command=own[3],
+        defaults=tuple((name, Text(text[0], text[1])) for name, text in defaults),
+        asked=tuple(own[4]),
+        path=own[5],
+    )
