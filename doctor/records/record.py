@@ -49,7 +49,8 @@ class Metric:
     line: int
     offset: int
     rank: Optional[int] = None
-    epoch: Optional[int] = None
+    #: as printed; a fraction where the trainer prints one (0.23 of the first epoch)
+    epoch: Optional[float] = None
     step: Optional[int] = None
     global_step: Optional[int] = None
     #: steps in all, or steps in the epoch, when the line says so (``step:[ 3/ 19]`` has 19)
@@ -67,8 +68,9 @@ class Metric:
     memory_mb: Optional[float] = None
     #: seconds since the epoch, from the line's own time stamp
     time: Optional[float] = None
-    #: the line covers several steps (sink mode): time is already per step
     evaluation: bool = False
+    #: an average over an epoch or a run (`avg loss`, `per step time` at its end), not one step
+    summary: bool = False
     text: str = ""
 
     @property

@@ -1,0 +1,77 @@
+"""Cuts a stream of bytes into chunks of whole lines, with a bounded carry.
+
+Where a chunk may end: after ``\\n`` or after ``\\r``. A progress bar rewrites its line with ``\\r`` and may go on
+for hours without ``\\n``; each of its states is then passed on by itself. Line numbers count ``\\n`` only, so
+that all states of one bar have the number of the one line on which an editor or ``grep -n`` shows them.
+
+A line longer than `limit` is passed on in pieces, none lost: each piece is a chunk of its own with its true
+offset and the line number of the whole line, cut behind a separator so that no word or number is torn. Where
+the pieces end depends on the bytes alone and not on how they were read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from doctor.records.record import Chunk
+
+#: the longest line that stays whole, and the most that is kept while a line is not complete (bytes)
+LINE_LIMIT = 1 << 20
+#: a piece of an over-long line ends behind the last of these within its last 4 KiB
+_SEPARATOR = re.compile(rb"[\s,;|}\]\x00](?=[^\s,;|}\]\x00]*\Z)")
+
+
+class Cutter:
+    """Incremental: `feed` takes the next bytes of a source and gives the whole lines that are complete."""
+
+    def __init__(
+        self, source: str, rank: Optional[int] = None, offset: int = 0, line: int = 1, limit: int = LINE_LIMIT
+    ) -> None:
+        self.source = source
+        self.rank = rank
+        self.limit = limit
+        #: offset and line number of the first byte that has not been passed on
+        self.offset = offset
+        self.line = line
+        self.carry = b""
+
+    def feed(self, block: bytes) -> Iterator[Chunk]:
+        """The chunks that `block` completes, in order; what is left is kept until the next call."""
+        data = self.carry + block if self.carry else block
+        start = 0
+        while len(data) - start > self.limit:
+            end = self._window_end(data, start)
+            yield self._take(data, start, end)
+            start = end
+        end = max(data.rfind(b"\n", start), data.rfind(b"\r", start)) + 1
+        if end > start:
+            yield self._take(data, start, end)
+            start = end
+        self.carry = data[start:]
+
+    def flush(self) -> Optional[Chunk]:
+        """What is left at the end of the source: a last line without its newline, or None."""
+        data, self.carry = self.carry, b""
+        return self._take(data, 0, len(data)) if data else None
+
+    def _window_end(self, data: bytes, start: int) -> int:
+        """Where the chunk ends that begins at `start` when more than `limit` bytes wait."""
+        stop = start + self.limit
+        end = max(data.rfind(b"\n", start, stop), data.rfind(b"\r", start, stop)) + 1
+        if end > start:
+            return end
+        found = _SEPARATOR.search(data, max(start, stop - 4096), stop)
+        return found.end() if found else stop
+
+    def _take(self, data: bytes, start: int, end: int) -> Chunk:
+        part = data if start == 0 and end == len(data) else data[start:end]
+        chunk = Chunk(self.source, part, self.offset, self.line, self.rank)
+        self.offset += len(part)
+        self.line += part.count(b"\n")
+        return chunk
+
+    def state(self) -> dict[str, Any]:
+        """JSON-able; the carry is not kept, because it is read again from `offset`."""
+        return {"offset": self.offset, "line": self.line}

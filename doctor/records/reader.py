@@ -1,0 +1,115 @@
+"""A file, from its beginning to its end, as chunks of whole lines. Binary, in bounded memory, no traceback.
+
+For ``watch --once`` and ``explain``; files that are still written are followed by `doctor.records.follow`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Optional, Union, cast
+
+from doctor.errors import UsageError
+from doctor.escape import visible
+from doctor.finding import Text
+from doctor.records.cutter import Cutter
+from doctor.records.decode import SNIFF, decoder, sniff
+from doctor.records.record import Chunk, Notice
+
+CHUNK_SIZE = 1 << 20
+#: what `read` takes for standard input
+STDIN = "-"
+
+
+def read(
+    path: Union[str, Path],
+    rank: Optional[int] = None,
+    chunk_size: int = CHUNK_SIZE,
+    on_notice: Optional[Callable[[Notice], None]] = None,
+    source: Optional[str] = None,
+) -> Iterator[Chunk]:
+    """Chunks of the file at `path` (``-``: standard input), each of whole lines and about `chunk_size` bytes;
+    the last may lack its newline. gzip, bzip2, xz and UTF-16 are undone (offsets then count decoded bytes).
+
+    Raises UsageError at once when the file cannot be opened. What goes wrong later (the file vanishes, the disk
+    fails, the compressed data end too soon) ends the chunks and is told to `on_notice`.
+    """
+    handle = open_log(path)
+    name = source if source is not None else ("<stdin>" if str(path) == STDIN else str(path))
+    return _chunks(handle, Cutter(name, rank), chunk_size, on_notice or (lambda notice: None))
+
+
+def open_log(path: Union[str, Path]) -> BinaryIO:
+    """The file, unbuffered. Raises UsageError with what is wrong and what to do next."""
+    if str(path) == STDIN:
+        return os.fdopen(os.dup(0), "rb", buffering=0)
+    try:
+        handle = Path(path).open("rb", buffering=0)  # noqa: SIM115 - the caller closes it
+        if stat.S_ISDIR(os.fstat(handle.fileno()).st_mode):  # not reached on Linux: open() refuses folders
+            raise IsADirectoryError
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except ValueError as error:  # a NUL in the name
+        raise unreadable(path, OSError(str(error))) from error
+    return cast(BinaryIO, handle)
+
+
+def unreadable(path: Union[str, Path], error: OSError) -> UsageError:
+    """Why a file cannot be read, in words."""
+    name = visible(str(path), 200)
+    if isinstance(error, FileNotFoundError):
+        return UsageError(
+            Text(f"{name}: there is no such file or folder.", f"{name}：文件或目录不存在。"),
+            Text("Check the path; `ls` its folder.", "请检查路径，可用 `ls` 查看其所在目录。"),
+        )
+    if isinstance(error, IsADirectoryError):
+        return UsageError(
+            Text(f"{name} is a folder, a log file was expected.", f"{name} 是目录，此处需要日志文件。"),
+            Text("Name a file, or give the folder to `doctor watch`.", "请指定文件，或用 `doctor watch` 打开目录。"),
+        )
+    if isinstance(error, PermissionError):
+        return UsageError(
+            Text(f"{name}: no permission to read it.", f"{name}：没有读取权限。"),
+            Text(
+                f"See `ls -l {name}`; run as its owner or group.", f"请用 `ls -l {name}` 查看权限，换用属主或同组用户。"
+            ),
+        )
+    why = error.strerror or str(error)
+    return UsageError(Text(f"{name} cannot be read: {why}.", f"{name} 无法读取：{why}。"))
+
+
+def _chunks(handle: BinaryIO, cutter: Cutter, chunk_size: int, tell: Callable[[Notice], None]) -> Iterator[Chunk]:
+    def notice(kind: str, detail: str) -> None:
+        tell(Notice(kind, cutter.source, cutter.rank, cutter.offset, detail))
+
+    with handle:
+        try:
+            block = _first(handle, chunk_size)
+            decode = decoder(sniff(block[:SNIFF]))
+            while block:
+                for text in decode.feed(block):
+                    yield from cutter.feed(text)
+                # together with what waits, one full chunk
+                block = handle.read(max(chunk_size - len(cutter.carry), SNIFF))
+            if not decode.end():
+                notice("damaged", "the compressed data end before their end mark")
+        except OSError as error:
+            notice("unreadable", error.strerror or str(error))
+        except ValueError as error:
+            notice("damaged", str(error))
+    last = cutter.flush()
+    if last is not None:
+        yield last
+
+
+def _first(handle: BinaryIO, chunk_size: int) -> bytes:
+    """The first block, long enough to tell the kind of file; a pipe may give it in pieces, or give less."""
+    head = handle.read(chunk_size)
+    while head and len(head) < 16:
+        more = handle.read(chunk_size)
+        if not more:
+            break
+        head += more
+    return head

@@ -1,0 +1,42 @@
+"""Units as logs print them. The T behind a throughput is tera-operations a second, not a time."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+FLOPS = "TFLOP/s"
+
+_MILLISECONDS = {
+    "us": 0.001,
+    "ms": 1.0,
+    "msec": 1.0,
+    "millisecond": 1.0,
+    "milliseconds": 1.0,
+    "s": 1000.0,
+    "sec": 1000.0,
+    "secs": 1000.0,
+    "second": 1000.0,
+    "seconds": 1000.0,
+    "min": 60000.0,
+    "m": 60000.0,
+}
+_MEGABYTES = {"mb": 1.0, "mib": 1.0, "m": 1.0, "gb": 1024.0, "gib": 1024.0, "g": 1024.0, "kb": 1 / 1024}
+
+
+def milliseconds(value: Optional[float], unit: str) -> Optional[float]:
+    """`value` in milliseconds; None when the unit is none of time. ``ms/step`` and ``s/it`` are times."""
+    factor = _MILLISECONDS.get(unit.split("/")[0].lower())
+    return None if factor is None or value is None else value * factor
+
+
+def megabytes(value: Optional[float], unit: str) -> Optional[float]:
+    """`value` in MB of 2**20 bytes; without a unit it is MB, as training loops print it."""
+    factor = _MEGABYTES.get(unit.lower(), 1.0 if not unit else None)
+    return None if factor is None or value is None else value * factor
+
+
+def throughput_unit(unit: str, default: str) -> Optional[str]:
+    """`imgs/sec` as printed; a unit without "per second" in it belongs to the next word of the line."""
+    if default == FLOPS or unit == "T":
+        return FLOPS
+    return unit if "/" in unit else default or None
