@@ -1,0 +1,206 @@
+"""What to change so that a run fits, cheapest first, and a strategy for a model on so many cards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Optional
+
+from doctor.finding import Text
+from doctor.plan.memory.estimate import estimate, largest_batch
+from doctor.plan.memory.layout import Layout
+from doctor.plan.memory.shape import ModelShape
+
+#: sequences shorter than this are not proposed
+_SHORTEST = 512
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change, the layout after it, and its peak in bytes."""
+
+    change: Text
+    layout: Layout
+    peak: int
+    fits: Optional[bool]
+
+
+def steps_to_fit(shape: ModelShape, layout: Layout, device: int) -> tuple[Step, ...]:
+    """The cheapest list of changes that makes the run fit: empty when it does, and all changes when even they
+    are not enough.
+
+    The price list has the field's order of cure: recompute, halve the batch (accumulation keeps the global
+    batch), shorten the sequence, shard the optimizer states, and as the last resort offload them."""
+    if _fits(shape, layout, device):
+        return ()
+    plans = [[change for change, times in zip(_CHANGES, counts) for _ in range(times)] for counts in _counts(layout)]
+    plans.sort(key=lambda plan: (sum(change.price for change in plan), len(plan)))
+    chosen = next((plan for plan in plans if _fits(shape, _apply(layout, plan), device)), plans[-1])
+    return tuple(_steps(shape, layout, device, chosen))
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A way to need less memory; `make` gives None where it is not possible (any more)."""
+
+    price: float
+    make: Callable[[Layout], Optional[Layout]]
+    describe: Callable[[Layout], Text]
+
+
+def _counts(layout: Layout) -> Iterator[tuple[int, ...]]:
+    """How often each change can be made, in every combination."""
+    ranges = []
+    for change in _CHANGES:
+        most, current = 0, layout
+        while (following := change.make(current)) is not None:
+            most, current = most + 1, following
+        ranges.append(range(most + 1))
+    return product(*ranges)
+
+
+def _fits(shape: ModelShape, layout: Layout, device: int) -> bool:
+    return estimate(shape, layout, device).fits is True
+
+
+def _apply(layout: Layout, changes: list[_Change]) -> Layout:
+    for change in changes:
+        layout = change.make(layout) or layout
+    return layout
+
+
+def _steps(shape: ModelShape, layout: Layout, device: int, changes: list[_Change]) -> Iterator[Step]:
+    for change in changes:
+        layout = change.make(layout) or layout
+        verdict = estimate(shape, layout, device)
+        yield Step(change.describe(layout), layout, verdict.peak, verdict.fits)
+
+
+def _recompute(layout: Layout) -> Optional[Layout]:
+    if layout.recompute == "full" and layout.recomputed_layers is None:
+        return None
+    return replace(layout, recompute="full", recomputed_layers=None)
+
+
+def _halve_batch(layout: Layout) -> Optional[Layout]:
+    if layout.micro_batch < 2:
+        return None
+    return replace(layout, micro_batch=layout.micro_batch // 2, accumulation=layout.accumulation * 2)
+
+
+def _halve_sequence(layout: Layout) -> Optional[Layout]:
+    return replace(layout, sequence=layout.sequence // 2) if layout.sequence // 2 >= _SHORTEST else None
+
+
+def _shard(layout: Layout) -> Optional[Layout]:
+    return replace(layout, shard_optimizer=True) if layout.data_parallel > 1 and not layout.shard_optimizer else None
+
+
+def _offload(layout: Layout) -> Optional[Layout]:
+    return None if layout.offload_optimizer else replace(layout, offload_optimizer=True)
+
+
+_CHANGES = (
+    _Change(
+        1,
+        _recompute,
+        lambda _: Text("recompute_config.recompute: True", "开启重计算：recompute_config.recompute: True"),
+    ),
+    _Change(
+        2,
+        _halve_batch,
+        lambda after: Text(
+            f"batch_size: {after.micro_batch}, with accumulation {after.accumulation} to keep the global batch",
+            f"batch_size: {after.micro_batch}，梯度累积 {after.accumulation} 步以保持全局 batch",
+        ),
+    ),
+    _Change(
+        4,
+        _halve_sequence,
+        lambda after: Text(f"seq_length: {after.sequence}", f"缩短序列：seq_length: {after.sequence}"),
+    ),
+    _Change(
+        5,
+        _shard,
+        lambda _: Text(
+            "parallel.enable_parallel_optimizer: True", "优化器并行：parallel.enable_parallel_optimizer: True"
+        ),
+    ),
+    _Change(20, _offload, lambda _: Text("optimizer states on the host (offload)", "优化器状态卸载到主机内存")),
+)
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to spread the model over the cards."""
+
+    layout: Layout
+    reason: Text
+
+
+def strategy(shape: ModelShape, layout: Layout, devices: int, device: int) -> Optional[Strategy]:
+    """The cheapest split of `devices` cards that fits, or None when none does.
+
+    Cost is lost throughput: tensor parallel talks in every layer (about 6 % for each doubling inside a node),
+    pipelines idle for (p - 1) of (m + p - 1) slots, full recompute costs 8 to 12 % on a 910B."""
+    best: Optional[tuple[float, Strategy]] = None
+    for candidate in _candidates(shape, layout, devices):
+        batch = largest_batch(shape, candidate, device, limit=64)
+        if batch == 0:
+            continue
+        cost = _cost(candidate)
+        if best is None or cost < best[0]:
+            chosen = replace(candidate, micro_batch=min(batch, max(layout.micro_batch, 1)))
+            best = (cost, Strategy(chosen, _reason(shape, chosen, device)))
+    return best[1] if best else None
+
+
+def _candidates(shape: ModelShape, layout: Layout, devices: int) -> Iterator[Layout]:
+    tensors = [t for t in (1, 2, 4, 8) if shape.heads % t == 0 and shape.groups % t == 0 and shape.ffn % t == 0]
+    stages = [p for p in (1, 2, 4, 8, 16) if p <= shape.layers and shape.layers % p == 0]
+    for tensor in tensors:
+        for stage in stages:
+            if devices % (tensor * stage):
+                continue
+            data = devices // (tensor * stage)
+            micro = max(layout.micro_batches, 4 * stage) if stage > 1 else 1
+            for recompute in ("none", "select", "full"):
+                yield replace(
+                    layout,
+                    data_parallel=data,
+                    tensor_parallel=tensor,
+                    pipeline_stages=stage,
+                    context_parallel=1,
+                    expert_parallel=1,
+                    micro_batches=micro,
+                    accumulation=1,
+                    sequence_parallel=tensor > 1,
+                    shard_optimizer=data > 1,
+                    recompute=recompute,
+                    recomputed_layers=None,
+                    offset=(),
+                    interleave=1,
+                )
+
+
+def _cost(layout: Layout) -> float:
+    tensor = layout.tensor_parallel
+    bubble = (layout.pipeline_stages - 1) / (layout.micro_batches + layout.pipeline_stages - 1)
+    recompute = {"none": 0.0, "select": 0.03, "full": 0.10}[layout.recompute]
+    return (tensor.bit_length() - 1) * 0.06 + bubble + recompute
+
+
+def _reason(shape: ModelShape, layout: Layout, device: int) -> Text:
+    peak = estimate(shape, layout, device).peak / 2**30
+    sizes = (
+        f"data_parallel {layout.data_parallel} x model_parallel {layout.tensor_parallel} x "
+        f"pipeline_stage {layout.pipeline_stages}"
+    )
+    billions = shape.parameters / 1e9
+    return Text(
+        f"{billions:.1f}B parameters: {sizes}, recompute {layout.recompute}, needs {peak:.1f} of "
+        f"{device / 2**30:.0f} GB and costs the least throughput of what fits",
+        f"{billions:.1f}B 参数：{sizes}，重计算 {layout.recompute}，需 {peak:.1f} / {device / 2**30:.0f} GB，"
+        "在放得下的切分中吞吐损失最小",
+    )
