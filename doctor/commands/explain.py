@@ -1,0 +1,132 @@
+"""`doctor explain [TEXT…|FILE|-|RULE-ID|CODE]`: the cause of what the software printed, or what to collect."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from doctor.errors import EXIT_FINDINGS, EXIT_OK, UsageError
+from doctor.finding import Finding, Text
+from doctor.match.explain import Explanation, explain
+from doctor.match.pack import Pack, load_pack
+from doctor.report.model import Collect, Report
+
+DESCRIPTION = Text(
+    "Explains an error text, a log file or folder, an error code, a rule id, or a question in words.",
+    "解释报错文本、日志文件或目录、错误码、规则编号，或用一句话描述的问题。",
+)
+EPILOG = Text(
+    'examples:\n  doctor explain "RuntimeError: …"\n  doctor explain worker_0.log\n  doctor explain 507011\n'
+    "  doctor explain LOG-HCCL-002\n  doctor explain loss is nan\n  dmesg | doctor explain -",
+    '示例：\n  doctor explain "RuntimeError: …"\n  doctor explain worker_0.log\n  doctor explain 507011\n'
+    "  doctor explain LOG-HCCL-002\n  doctor explain 训练启动就OOM\n  dmesg | doctor explain -",
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words", nargs="*", metavar="TEXT|FILE|-|RULE-ID|CODE", help="what to explain; nothing or - reads stdin"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from doctor.report.write import emit
+
+    pack = load_pack(args.settings.rules)
+    report = _report(list(args.words), pack, args.lang)
+    emit(report, args)
+    return EXIT_FINDINGS if report.unknown else EXIT_OK
+
+
+def build_report(text: Union[str, bytes]) -> Report:
+    """The Python API: text of any kind, a code or a rule id (no files)."""
+    pack = load_pack()
+    named = _named(text, pack) if isinstance(text, str) else None
+    return named if named is not None else of_explanation(explain_text(text, pack=pack))
+
+
+def explain_text(text: Union[str, bytes], source: str = "-", pack: Optional[Pack] = None) -> Explanation:
+    """Explains a text with the rules on its lines and the detectors on its numbers."""
+    return explain(text, source, pack=pack)
+
+
+def of_explanation(explanation: Explanation, **facts: Any) -> Report:
+    extra: dict[str, Any] = {}
+    if explanation.nearest:
+        extra["nearest"] = [
+            {"rule": item.rule, "title": item.title.en, "likeness": item.likeness} for item in explanation.nearest
+        ]
+    if explanation.skeleton:
+        extra["skeleton"] = explanation.skeleton
+    collect = tuple(Collect(item.what, item.command) for item in explanation.collect)
+    headline: tuple[Text, ...] = ()
+    if explanation.unknown:
+        headline = _unknown_lines(explanation)
+    return Report(
+        "explain",
+        findings=explanation.findings,
+        facts=dict(facts),
+        collect=collect,
+        unknown=explanation.unknown,
+        next_command=_next(explanation.findings, collect),
+        headline=headline,
+        extra=extra,
+    )
+
+
+def _unknown_lines(explanation: Explanation) -> tuple[Text, ...]:
+    lines = [Text("No rule fits this text; the cause is not known.", "没有规则符合这段文本，原因未知。")]
+    for item in explanation.nearest:
+        lines.append(Text(f"nearest: {item.rule} {item.title.en}", f"最接近的规则：{item.rule} {item.title.zh}"))
+    return tuple(lines)
+
+
+def _next(findings: Sequence[Finding], collect: Sequence[Collect]) -> Optional[str]:
+    if not findings:
+        return collect[0].command if collect else None
+    for fix in findings[0].fixes:
+        if fix.command or fix.verify:
+            return fix.command or fix.verify
+    return None
+
+
+def _report(words: list[str], pack: Pack, lang: str) -> Report:
+    if not words or words == ["-"]:
+        if not words and sys.stdin.isatty():
+            raise UsageError(
+                Text("nothing to explain.", "没有要解释的内容。"),
+                Text(
+                    'Give a text, a file, a code or a rule id: doctor explain "…"',
+                    '请给出文本、文件、错误码或规则编号：doctor explain "…"',
+                ),
+            )
+        return of_explanation(explain_text(_stdin(), "<stdin>", pack))
+    text = " ".join(words)
+    if len(words) == 1:
+        named = _named(text, pack)
+        if named is not None:
+            return named
+        path = Path(text)
+        if _is_file(text):
+            return of_explanation(explain_text(path.read_bytes(), text, pack))
+    return of_explanation(explain_text(text, "<text>", pack))
+
+
+def _stdin() -> bytes:
+    return sys.stdin.buffer.read()
+
+
+def _is_file(word: str) -> bool:
+    try:
+        return os.path.exists(word)
+    except (OSError, ValueError):
+        return False
+
+
+def _named(word: str, pack: Pack) -> Optional[Report]:
+    """The report on a rule id or a code, or None when the word is neither."""
+    return None

@@ -1,0 +1,85 @@
+"""Hits that do not count, and why: lines that only quote a fault, or a fault that the run got over."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Optional
+
+from doctor.finding import Severity, Text
+from doctor.match.pack import Pack
+from doctor.match.scan import Hit
+
+#: so many steps after a fault say that the run went on
+_WENT_ON = 2
+_QUIET_LEVELS = frozenset(("TRACE", "DEBUG", "INFO", "NOTICE"))
+#: a sample of a data set that is printed, a comment, a line of a mail or of markdown
+_QUOTED = re.compile(
+    rb"""["'](?:instruction|prompt|input|output|content|text|response|question|answer|completion|query)["']\s*:"""
+    rb"|^\s*(?:#|//|> )\s*\S"
+)
+
+_REASONS = {
+    "quiet": Text("an INFO line", "仅为 INFO 日志"),
+    "quoted": Text("quoted text, not an event of this run", "引用的文本，并非本次运行的事件"),
+    "went-on": Text("training went on after it", "之后训练仍在继续"),
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Lines on which a training step was printed: (source, rank) -> line numbers, rising."""
+
+    steps: Mapping[tuple[str, Optional[int]], Sequence[int]] = field(default_factory=dict)
+
+    def after(self, hit: Hit) -> int:
+        """Steps that the rank of a hit printed after it."""
+        lines = self.steps.get((hit.source, hit.rank))
+        if lines is None:
+            lines = self.steps.get((hit.source, None), ()) if hit.rank is not None else ()
+        return len(lines) - bisect_right(lines, hit.line)
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A rule all of whose hits were put aside; the first of them and the reason."""
+
+    hit: Hit
+    reason: str
+
+    def text(self, pack: Pack) -> Text:
+        rule = pack.get(self.hit.rule)
+        name = rule.rule.name if rule else self.hit.rule
+        why = _REASONS[self.reason]
+        return Text(f"{name} (line {self.hit.line}): {why.en}", f"{name}（第 {self.hit.line} 行）：{why.zh}")
+
+
+def sift(hits: Iterable[Hit], pack: Pack, progress: Optional[Progress]) -> tuple[list[Hit], list[Aside]]:
+    """The hits that count, and the rules of which none does."""
+    kept: list[Hit] = []
+    aside: dict[str, Aside] = {}
+    for hit in hits:
+        why = _why_not(hit, pack, progress)
+        if why is None:
+            kept.append(hit)
+        else:
+            aside.setdefault(hit.rule, Aside(hit, why))
+    counted = {hit.rule for hit in kept}
+    return kept, [item for rule, item in sorted(aside.items()) if rule not in counted]
+
+
+def _why_not(hit: Hit, pack: Pack, progress: Optional[Progress]) -> Optional[str]:
+    rule = pack.get(hit.rule)
+    if rule is None:
+        return None
+    severe = rule.rule.severity.at_least(Severity.WARNING)
+    if severe and hit.setting.own_level and hit.setting.level in _QUIET_LEVELS:
+        return "quiet"
+    if _QUOTED.search(hit.text):
+        return "quoted"
+    fatal = rule.rule.severity is Severity.FATAL or (rule.role == "generic" and severe)
+    if fatal and progress is not None and progress.after(hit) >= _WENT_ON:
+        return "went-on"
+    return None

@@ -1,0 +1,46 @@
+"""A whole text as lines: any encoding, whose ranks and files are told by headers as `tail` and `grep` print them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from doctor.records.record import Chunk
+
+_HEADER = re.compile(rb"^(?:==> (.{1,300}?) <==|-{3,} ?(\S{1,300}\.(?:log|txt)) ?-{3,})\r?$", re.MULTILINE)
+_RANK_IN_NAME = re.compile(r"(?:rank|worker|device|npu|card)[ _-]?(\d{1,5})(?=\D|$)", re.IGNORECASE)
+
+
+def chunks_of(text: Union[str, bytes], source: str = "-") -> Iterator[Chunk]:
+    """The text in chunks, one for each part under a ``==> file <==`` header. Lines and offsets count in the whole
+    text, so that evidence can be found again; a part of another rank is another source only in its rank."""
+    data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else as_utf8(text)
+    line, start = 1, 0
+    rank: Optional[int] = None
+    for found in _HEADER.finditer(data):
+        if found.start() > start:
+            yield Chunk(source, data[start : found.start()], start, line, rank)
+            line += data.count(b"\n", start, found.start())
+            start = found.start()
+        rank = rank_in_name((found.group(1) or found.group(2)).decode("utf-8", "replace"))
+    if start < len(data) or not data:
+        yield Chunk(source, data[start:], start, line, rank)
+
+
+def as_utf8(raw: bytes) -> bytes:
+    """UTF-16 as UTF-8; all else stays as it is (see `doctor.match.line.normal` for GBK)."""
+    if b"\x00" not in raw[:4096] and not raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return raw
+    from doctor.records.decode import decoder, sniff
+
+    kind = sniff(raw[:4096])
+    if kind is None or not kind.startswith("utf-16"):
+        return raw
+    return b"".join(decoder(kind).feed(raw))
+
+
+def rank_in_name(name: str) -> Optional[int]:
+    """The rank that a path speaks of: ``output/log/rank_3/info.log``, ``worker_3.log``."""
+    found = _RANK_IN_NAME.findall(name)
+    return int(found[-1]) if found else None

@@ -1,0 +1,64 @@
+"""Answers questions in words: ``训练启动就OOM``, ``loss is nan``, ``training is slow``."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from doctor.escape import visible
+from doctor.finding import Evidence, Finding
+from doctor.match.pack import Pack
+from doctor.match.reason import finding_of
+from doctor.match.words import values_of
+
+#: a text longer than this is a log, not a question
+LONGEST = 240
+_MOST = 4
+_WORD = re.compile(r"[a-z0-9_.+-]+")
+
+
+def answers(text: str, pack: Pack) -> tuple[Finding, ...]:
+    """Findings of the rules whose `asked` words stand in a short text, the most exact first."""
+    question = " ".join(text.lower().split())
+    if not question or len(question) > LONGEST or text.strip().count("\n") > 2:
+        return ()
+    scored = []
+    for rule in pack.rules:
+        best = max((fit(phrase, question) for phrase in rule.asked), default=0.0)
+        if best > 0:
+            scored.append((-best, rule.id, rule))
+    scored.sort(key=lambda item: item[:2])
+    out = []
+    for place, (negative, _, rule) in enumerate(scored[:_MOST]):
+        sure = round(min(0.8, 0.5 + 0.05 * -negative) * 0.75**place, 2)
+        evidence = Evidence("value", "question", text=visible(text.strip(), LONGEST))
+        found = finding_of(rule, values_of(rule, {}), [evidence])
+        out.append(found.with_(confidence=min(sure, rule.rule.confidence), root_cause=place == 0))
+    return tuple(out)
+
+
+def fit(phrase: str, question: str) -> float:
+    """How well a phrase (words that must all occur, a|b either) fits; 0 when one is missing."""
+    total = 0.0
+    words = _words(question)
+    for term in phrase.lower().split():
+        found = max((_strength(choice, question, words) for choice in term.split("|")), default=0.0)
+        if not found:
+            return 0.0
+        total += found
+    return total
+
+
+def _strength(choice: str, question: str, words: frozenset[str]) -> float:
+    """ASCII words are looked for as words (a trailing * takes any ending), Chinese anywhere."""
+    if not choice.isascii():
+        return 1.0 + 0.1 * len(choice) if choice in question else 0.0
+    if choice.endswith("*"):
+        return 1.0 if any(word.startswith(choice[:-1]) for word in words) else 0.0
+    return 1.0 if choice in words else 0.0
+
+
+@lru_cache(maxsize=4)
+def _words(question: str) -> frozenset[str]:
+    found = set(_WORD.findall(question))
+    return frozenset(found | {part for word in found for part in re.split(r"[._+-]", word) if part})
