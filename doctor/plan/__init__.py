@@ -1,1 +1,1 @@
-"""Every config dialect to one training plan whose values know their file, line and key; memory and batch arithmetic."""
+"""Every config dialect becomes one training plan whose values know where they stand, and the plan's arithmetic."""
