@@ -1,0 +1,76 @@
+"""``python -m doctor.trainer CONFIG``: the trainer as a process of its own, as `doctor train` starts it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Optional
+
+from doctor.errors import EXIT_FINDINGS, EXIT_USAGE, UsageError
+from doctor.escape import visible
+from doctor.language import language
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """0 ended well, 1 failed, 2 bad input, 130 or 143 stopped by a signal after saving."""
+    parser = argparse.ArgumentParser(prog="python -m doctor.trainer", description=__doc__)
+    parser.add_argument("config", help="YAML file or the name of a packaged example")
+    parser.add_argument("--output-dir", metavar="DIR", help="folder of the run (default output/<name>-<time>)")
+    parser.add_argument(
+        "--resume",
+        nargs="?",
+        const="newest",
+        metavar="CHECKPOINT",
+        help="go on from the newest or the given checkpoint",
+    )
+    options = parser.parse_args(argv)
+    lang = language()
+    try:
+        return _run(options)
+    except UsageError as error:
+        sys.stderr.write(visible(f"doctor: {error.line(lang)}") + "\n")
+        return EXIT_USAGE
+
+
+def _run(options: argparse.Namespace) -> int:
+    from doctor.trainer import runtime
+    from doctor.trainer.config import load_config
+    from doctor.trainer.runfolder import RunFolder, default_root
+
+    config = load_config(options.config)
+    runtime.require_mindspore()
+    runtime.set_environment()
+    folder = RunFolder(Path(options.output_dir or config.args.output_dir or default_root(config.name)))
+    folder.create(options.resume is not None)
+    screen, talk = sys.stdout, sys.stderr
+    log = os.open(folder.log(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    # MindSpore writes many warnings, from C++ as well, to descriptors 1 and 2. They belong in the log, complete; the
+    # screen is for steps. Python's own streams keep the real ones.
+    screen = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
+    talk = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace")
+    for number in (1, 2):
+        os.dup2(log, number)
+    try:
+        from doctor.trainer.assemble import train
+
+        return train(config, folder, options.resume, screen).code
+    except UsageError as error:
+        talk.write(visible(f"doctor: {error.line(language())}") + "\n")
+        return EXIT_USAGE
+    except Exception as error:  # noqa: BLE001 - the end of the process: the log gets the traceback, the screen one line
+        traceback.print_exc()
+        sys.stderr.flush()
+        first = (str(error).strip().splitlines() or [""])[0]
+        talk.write(visible(f"doctor: the run failed: {type(error).__name__}: {first} (see {folder.log()})") + "\n")
+        return EXIT_FINDINGS
+    finally:
+        screen.flush()
+        talk.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

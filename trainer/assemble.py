@@ -1,0 +1,150 @@
+"""Puts a run together from its config: device, data, model, loop; says once what is in effect."""
+
+from __future__ import annotations
+
+import platform
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional, TextIO
+
+import yaml
+
+from doctor import __version__
+from doctor.errors import UsageError
+from doctor.finding import Text
+from doctor.trainer import checkpoint as checkpoints
+from doctor.trainer import runtime
+from doctor.trainer.config import RunConfig
+from doctor.trainer.runfolder import Journal, RunFolder, write_atomically, write_end
+
+RESUME_NEWEST = "newest"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended: ended, failed or interrupted; `code` is the exit code."""
+
+    state: str
+    code: int
+    last_step: int
+
+
+def train(config: RunConfig, folder: RunFolder, resume: Optional[str] = None, screen: Optional[TextIO] = None) -> Ended:
+    """Runs `config` in `folder`, which is created already, writing all that the contract of a run folder names.
+
+    `resume` is None, "newest" or the path of a checkpoint. Raises UsageError for a bad config before anything is
+    compiled; any other exception is recorded in the log and end.json and raised again.
+    """
+    started = time.perf_counter()
+    journal = Journal(folder, screen)
+    last = 0
+    try:
+        loop = _assemble(config, folder, journal, resume, started)
+        from doctor.trainer.loop import Stopped
+
+        try:
+            loop.run()
+        except Stopped as stop:
+            journal.say(f"stopped by {stop}; the state is saved at step {loop.progress.step}", level="WARNING")
+            ended = Ended("interrupted", 130 if stop.code == 130 else stop.code, loop.progress.step)
+        else:
+            journal.say(f"peak memory of this process (RSS): {loop.peak_memory_mb:.0f}MB")
+            journal.say(".........Training Over!.............")
+            ended = Ended("ended", 0, loop.progress.step)
+        finally:
+            last = loop.progress.step
+        write_end(folder, ended.state, ended.code, ended.last_step)
+        return ended
+    except BaseException as error:
+        if isinstance(error, UsageError):
+            journal.say(str(error), "ERROR")
+            write_end(folder, "failed", 2, last, reason=str(error))
+        else:
+            write_end(folder, "failed", 1, last, reason=f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        journal.close()
+
+
+def _assemble(config: RunConfig, folder: RunFolder, journal: Journal, resume: Optional[str], started: float) -> Any:
+    from doctor.trainer.data.batches import Batches
+    from doctor.trainer.data.samples import load_samples
+
+    args = config.args
+    samples = load_samples(config.dataset, config.length, config.model.vocab_size, args.seed, "train_dataset")
+    shuffle = config.dataset.data_loader.shuffle
+    batches = Batches(samples, args.per_device_train_batch_size, args.seed, shuffle, "train_dataset")
+    started_on = runtime.start(args.device_target, args.mode, args.jit_level)
+
+    from doctor.trainer.loop import Loop
+    from doctor.trainer.models.decoder import CausalLM, initialise
+    from doctor.trainer.precision import Precision
+
+    precision = Precision.of(args, started_on.device)
+    network = CausalLM(config.model, args.per_device_train_batch_size, config.length, precision, started_on.device)
+    network.set_train()
+    initialise(network, config.model, args.seed)
+    loop = Loop(config, network, batches, folder, journal)
+    if resume is None:
+        write_config(config, folder, started_on)
+    checkpoints.clean(folder.checkpoints)
+    journal.say("Now Running Task is: text_generation, Model is: " + config.model.family)
+    for name, value in started_on.__dict__.items():
+        journal.say(f"runtime {name}: {value}")
+    for line in yaml.safe_dump(config.effective(), sort_keys=False, allow_unicode=True).splitlines():
+        journal.say(f"config | {line}")
+    journal.say(batch_words(config))
+    journal.say(f"Create train dataset finish, dataset size:{batches.per_epoch}")
+    journal.say(f"labels: {samples.labelled}")
+    journal.say(f"Network Parameters: {config.model.parameters // 1_000_000} M.")
+    if resume is not None:
+        _resume(loop, folder, resume)
+    journal.say(f"set-up took {time.perf_counter() - started:.1f} s")
+    journal.say(".........Starting Training Model..........")
+    journal.say(".........Model Compiling, Please Wait a Moment...........")
+    return loop
+
+
+def _resume(loop: Any, folder: RunFolder, word: str) -> None:
+    if word != RESUME_NEWEST:
+        loop.resume(checkpoints.find(Path(word)))
+        return
+    found = checkpoints.whole(folder.checkpoints)
+    if found:
+        loop.resume(found[-1])
+    else:
+        # Ended before its first save: nothing is lost by starting over.
+        loop.journal.say("no checkpoint yet: starts from the beginning", "WARNING")
+
+
+def batch_words(config: RunConfig) -> str:
+    """The batch arithmetic in full, because it is so often miscounted."""
+    batch, accumulation = config.args.per_device_train_batch_size, config.args.gradient_accumulation_steps
+    total = batch * accumulation
+    return (
+        f"global_batch_size = batch_size_per_card * device_num * gradient_accumulation_steps = "
+        f"{total} = {batch} * 1 * {accumulation}; tokens per step = {total} * {config.length} = {total * config.length}"
+    )
+
+
+def write_config(config: RunConfig, folder: RunFolder, started_on: runtime.Runtime) -> None:
+    """config.yaml: every setting as used, with versions; it runs again as it is."""
+    import numpy
+
+    versions = {
+        "mindspore_doctor": __version__,
+        "mindspore": started_on.mindspore,
+        "numpy": numpy.__version__,
+        "python": platform.python_version(),
+        "device": started_on.device,
+    }
+    row = {**config.effective(), "versions": versions}
+    head = f"# {config.source}, as it was run\n"
+    write_atomically(folder.config, head + yaml.safe_dump(row, sort_keys=False, allow_unicode=True))
+
+
+def no_room(error: OSError, folder: RunFolder) -> UsageError:
+    """A disk error in words."""
+    why = error.strerror or str(error)
+    return UsageError(Text(f"{folder.root}: {why}.", f"{folder.root}：{why}。"))

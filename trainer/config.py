@@ -1,0 +1,193 @@
+"""A run's config: the YAML sections model, trainer, train_dataset and training_args, read and checked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Optional
+
+from doctor.errors import UsageError
+from doctor.finding import Text
+from doctor.plan.reader import Document, parse, read_document
+from doctor.trainer.arguments import TrainingArguments
+from doctor.trainer.data.settings import DatasetSettings
+from doctor.trainer.fields import Place, nearest, unknown_key, wrong
+from doctor.trainer.models.config import ModelConfig
+from doctor.trainer.models.families import named
+
+SECTIONS = ("model", "trainer", "train_dataset", "eval_dataset", "training_args", "versions")
+TASKS = ("text_generation", "causal_lm", "pretrain", "finetune")
+_TRAINER = ("type", "task", "model_name", "output_dir", "run_name", "seed", "load_checkpoint")
+_MODEL_WORDS = ("type", "name", "model_config", "arch", "checkpoint")
+#: what `doctor.plan.reader` may find wrong with the text itself
+_PROBLEMS = {
+    "conflict": Text("a merge conflict is left in the file", "文件中留有合并冲突标记"),
+    "tab": Text("a tab indents this line; YAML wants blanks", "该行用制表符缩进，YAML 只允许空格"),
+    "duplicate": Text("a key stands twice", "键重复"),
+    "recursion": Text("an alias contains itself", "别名包含自身"),
+    "tag": Text("a tag that is not read for safety", "出于安全不读取的标签"),
+    "key": Text("a key that is not a text", "键不是字符串"),
+}
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything a run needs. `name` is for its folder, `source` the file it came from."""
+
+    name: str
+    source: str
+    model: ModelConfig
+    dataset: DatasetSettings
+    args: TrainingArguments
+    eval_dataset: Optional[DatasetSettings] = None
+    load_checkpoint: Optional[str] = None
+
+    @property
+    def length(self) -> int:
+        """Positions a sample has: the data set's max_length, else the model's."""
+        return self.dataset.max_length or self.model.max_position_embeddings
+
+    def effective(self) -> dict[str, Any]:
+        """The config as used, in the same sections, so that it can be run again as it is."""
+        args = self.args.effective()
+        row: dict[str, Any] = {
+            "model": self.model.effective(),
+            "trainer": {"task": "text_generation", "load_checkpoint": self.load_checkpoint},
+            "train_dataset": {**self.dataset.effective(), "max_length": self.length},
+            "training_args": args,
+        }
+        if self.eval_dataset is not None:
+            row["eval_dataset"] = self.eval_dataset.effective()
+        return row
+
+
+def examples() -> dict[str, Any]:
+    """The packaged examples by name."""
+    folder = resources.files("doctor.examples")
+    return {item.name[: -len(".yaml")]: item for item in folder.iterdir() if item.name.endswith(".yaml")}
+
+
+def load_config(word: str) -> RunConfig:
+    """A path, a run folder, or the name of a packaged example. Raises UsageError with file, line and key of what is
+    wrong."""
+    path = Path(word)
+    found = examples()
+    if word in found and not path.is_file():
+        return parse_config(found[word].read_bytes(), word, word)
+    if path.is_dir():
+        path = path / "config.yaml"
+    if not path.exists():
+        listed = ", ".join(sorted(found))
+        hint = nearest(word, found) or Text(f"Packaged examples: {listed}.", f"内置示例：{listed}。")
+        raise UsageError(Text(f"{word}: there is no such file.", f"{word}：文件不存在。"), hint)
+    return _from_document(read_document(path), str(path), path.stem)
+
+
+def parse_config(raw: bytes, source: str, name: str) -> RunConfig:
+    """As `load_config`, on bytes that are already there."""
+    return _from_document(parse(raw, Path(source)), source, name)
+
+
+def _from_document(document: Document, source: str, name: str) -> RunConfig:
+    for problem in document.problems:
+        if problem.kind != "encoding":
+            line = problem.location.line
+            raise UsageError(
+                Text(
+                    f"{source}:{line}: {_PROBLEMS[problem.kind].en}: {problem.text}",
+                    f"{source}:{line}：{_PROBLEMS[problem.kind].zh}：{problem.text}",
+                )
+            )
+    lines = {item.key: (item.named or item.location).line or 0 for item in document.root.walk()}
+    return build_config(document.root.plain(), Place(source, "", lines), name)
+
+
+def build_config(raw: Mapping[str, Any], place: Place, name: str) -> RunConfig:
+    for key, value in raw.items():
+        if key not in SECTIONS:
+            raise unknown_key(place.at(str(key)), str(key), SECTIONS)
+        if value is not None and not isinstance(value, Mapping) and key != "model":
+            raise wrong(place.at(key), value, Text("a section of settings", "一个配置段"))
+    trainer = dict(raw.get("trainer") or {})
+    for key in trainer:
+        if key not in _TRAINER:
+            raise unknown_key(place.at("trainer").at(str(key)), str(key), _TRAINER)
+    said = dict(raw.get("training_args") or {})
+    for key in ("output_dir", "run_name", "seed"):
+        if trainer.get(key) is not None:
+            said.setdefault(key, trainer[key])
+    dataset_place = place.at("train_dataset")
+    dataset = DatasetSettings.read(raw.get("train_dataset") or {}, dataset_place)
+    arguments_place = place.at("training_args")
+    args = TrainingArguments.read(said, arguments_place)
+    args.check_together(arguments_place)
+    args = _one_batch_size(args, dataset, said, dataset_place)
+    model = _model(raw.get("model"), trainer.get("model_name"), place)
+    eval_raw = raw.get("eval_dataset")
+    evaluation = DatasetSettings.read(eval_raw, place.at("eval_dataset")) if eval_raw else None
+    config = RunConfig(
+        name=args.run_name or name,
+        source=place.source,
+        model=model,
+        dataset=dataset,
+        args=args,
+        eval_dataset=evaluation,
+        load_checkpoint=trainer.get("load_checkpoint") or None,
+    )
+    if config.length > model.max_position_embeddings and model.position == "learned":
+        raise wrong(
+            dataset_place.at("max_length"),
+            config.length,
+            Text(
+                f"at most max_position_embeddings ({model.max_position_embeddings})",
+                f"不大于 max_position_embeddings（{model.max_position_embeddings}）的值",
+            ),
+        )
+    return config
+
+
+def _one_batch_size(
+    args: TrainingArguments, dataset: DatasetSettings, said: Mapping[str, Any], place: Place
+) -> TrainingArguments:
+    if dataset.batch_size is None:
+        return args
+    given = {"per_device_train_batch_size", "batch_size"} & set(said)
+    if given and args.per_device_train_batch_size != dataset.batch_size:
+        raise UsageError(
+            Text(
+                f"{place.at('batch_size')}: {dataset.batch_size} contradicts per_device_train_batch_size "
+                f"{args.per_device_train_batch_size}.",
+                f"{place.at('batch_size')}：{dataset.batch_size} 与 per_device_train_batch_size "
+                f"{args.per_device_train_batch_size} 矛盾。",
+            ),
+            Text("Keep one of the two.", "请只保留其中一个。"),
+        )
+    return replace(args, per_device_train_batch_size=dataset.batch_size)
+
+
+def _model(raw: Any, model_name: Any, place: Place) -> ModelConfig:
+    here = place.at("model")
+    if raw is None:
+        raw = {}
+    if isinstance(raw, str):
+        raw = {"type": raw}
+    if not isinstance(raw, Mapping):
+        raise wrong(here, raw, Text("a model's name or a section of sizes", "模型名或一组尺寸"))
+    sizes = {key: value for key, value in raw.items() if key not in _MODEL_WORDS}
+    inner = raw.get("model_config") or {}
+    if not isinstance(inner, Mapping):
+        raise wrong(here.at("model_config"), inner, Text("a section of sizes", "一组尺寸"))
+    sizes.update({key: value for key, value in inner.items() if key != "type"})
+    arch = raw.get("arch")
+    arch = arch.get("type") if isinstance(arch, Mapping) else arch
+    name = raw.get("type") or raw.get("name") or arch or model_name
+    if not isinstance(name, str):
+        raise UsageError(
+            Text(f"{here}: no model is named.", f"{here}：未指定模型。"),
+            Text("Give model.type, for example llama or llama2_7b.", "请给出 model.type，例如 llama 或 llama2_7b。"),
+        )
+    config = ModelConfig.read(sizes, here, named(name, here.at("type")))
+    config.check(here)
+    return config

@@ -1,0 +1,1 @@
+"""From text to batches: tokenizers, packing, the one shift of the labels, and the order of an epoch."""

@@ -1,0 +1,165 @@
+"""The folder of a run: where each file lies, and the log that is also shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional, TextIO
+
+from doctor.errors import UsageError
+from doctor.finding import Text
+from doctor.trainer.stepline import StepRecord, json_line, stamp
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths under `root`. Only `create` touches the disk."""
+
+    root: Path
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config.yaml"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+    @property
+    def end(self) -> Path:
+        return self.root / "end.json"
+
+    @property
+    def findings(self) -> Path:
+        return self.root / "findings.jsonl"
+
+    @property
+    def interventions(self) -> Path:
+        return self.root / "interventions.jsonl"
+
+    def log(self, rank: int = 0) -> Path:
+        return self.root / "log" / f"rank_{rank}.log"
+
+    def metrics(self, rank: int = 0) -> Path:
+        return self.root / "metrics" / f"rank_{rank}.jsonl"
+
+    def holds_run(self) -> bool:
+        return self.config.exists() or self.log().exists() or self.end.exists()
+
+    def check(self, resume: bool) -> None:
+        """Raises UsageError when `root` is a file or when an earlier run would be mixed with this one."""
+        if self.root.exists() and not self.root.is_dir():
+            raise UsageError(
+                Text(f"output_dir {self.root}: this is a file.", f"output_dir {self.root}：这是一个文件。"),
+                Text("Name a folder.", "请指定目录。"),
+            )
+        if self.holds_run() and not resume:
+            raise UsageError(
+                Text(f"output_dir {self.root} holds a run already.", f"output_dir {self.root} 中已有一次训练。"),
+                Text(
+                    "Continue it with --resume, or name another folder: --output-dir DIR",
+                    "加 --resume 续训，或用 --output-dir DIR 指定其他目录。",
+                ),
+            )
+
+    def create(self, resume: bool) -> None:
+        """Makes the folders. Raises UsageError as `check` does, and when the disk refuses."""
+        self.check(resume)
+        try:
+            for path in (self.log().parent, self.metrics().parent, self.checkpoints):
+                path.mkdir(parents=True, exist_ok=True)
+            for file in (self.findings, self.interventions):
+                file.touch()
+            if self.end.exists():
+                self.end.unlink()
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise UsageError(
+                Text(f"output_dir {self.root}: {why}.", f"output_dir {self.root}：{why}。"),
+                Text("Name a folder you may write to.", "请指定可写的目录。"),
+            ) from None
+
+
+def default_root(name: str, now: Optional[float] = None) -> Path:
+    """output/<name>-<time>, the time to the second in local time; a number is added while that is taken."""
+    moment = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
+    root = Path("output") / f"{name}-{moment}"
+    count = 2
+    while root.exists():
+        root = Path("output") / f"{name}-{moment}-{count}"
+        count += 1
+    return root
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Beside, to disk, renamed: a reader sees the old file or the new one."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with beside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def write_end(folder: RunFolder, state: str, code: int, last_step: int, **more: Any) -> None:
+    """end.json: ended, failed or interrupted, with the exit code and the last step done."""
+    row = {"state": state, "exit_code": code, "last_step": last_step, "time": round(time.time(), 3), **more}
+    write_atomically(folder.end, json.dumps(row, ensure_ascii=False, indent=1) + "\n")
+
+
+class Journal:
+    """The run's log: every line goes to ``log/rank_N.log``, to `screen` if given, and steps to ``metrics/rank_N.jsonl``
+    as well. Files are opened to append and flushed line by line, so that a reader sees each step when it happens."""
+
+    def __init__(self, folder: RunFolder, screen: Optional[TextIO], rank: int = 0) -> None:
+        self.path = folder.log(rank)
+        self._lines = _count_lines(self.path)
+        self._log = self.path.open("a", encoding="utf-8", errors="backslashreplace")
+        self._metrics = folder.metrics(rank).open("a", encoding="utf-8")
+        self._screen = screen
+        self._source = f"log/rank_{rank}.log"
+
+    def say(self, message: str, level: str = "INFO") -> None:
+        """One line with MindFormers' prefix: time, the place that says it, level."""
+        self._write(f"{_prefix(time.time(), level)}{message}\n")
+
+    def step(self, record: StepRecord) -> None:
+        prefix = _prefix(record.time, "INFO")
+        self._write(f"{prefix}{record.text()}\n")
+        self._metrics.write(json_line(record.event(self._source, self._lines)))
+        self._metrics.flush()
+        self._write(f"{prefix}{record.progress()}\n")
+
+    def _write(self, text: str) -> None:
+        self._log.write(text)
+        self._log.flush()
+        self._lines += text.count("\n")
+        if self._screen is None:
+            return
+        try:
+            self._screen.write(text)
+            self._screen.flush()
+        except BrokenPipeError:
+            # The reader has gone (`| head`). The run is worth more than its echo.
+            self._screen = None
+
+    def close(self) -> None:
+        self._log.close()
+        self._metrics.close()
+
+
+def _prefix(seconds: float, level: str) -> str:
+    frame = sys._getframe(2)
+    place = f"doctor/trainer/{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    return f"{stamp(seconds)} - mindformers[{place}] - {level} - "
+
+
+def _count_lines(path: Path) -> int:
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))

@@ -1,0 +1,230 @@
+"""One training step as one compiled graph: forward, backward, unscale, overflow, clip, AdamW.
+
+With accumulation the step is two graphs: `Gather` adds the gradients of a micro batch to buffers, `Apply`
+updates once from their sum, so that a device group would exchange gradients once per update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mindspore as ms
+import numpy as np
+from mindspore import Parameter, ParameterTuple, Tensor, nn, ops
+
+from doctor.trainer.arguments import TrainingArguments
+from doctor.trainer.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What AdamW needs of an update, with the bias correction folded in.
+
+    The kernel computes p -= lr' (m / (sqrt(v) + eps') + decay' p). With t updates done, this one included,
+    lr' = lr sqrt(1 - beta2^t) / (1 - beta1^t), eps' = eps sqrt(1 - beta2^t) and decay' = decay lr / lr' make it
+    Loshchilov & Hutter's decoupled AdamW exactly as torch computes it.
+    """
+
+    rate: float
+    epsilon: float
+    decay: float
+
+    @classmethod
+    def of(cls, args: TrainingArguments, learning_rate: float, updates: int) -> Rates:
+        first = 1 - args.adam_beta1**updates
+        second = (1 - args.adam_beta2**updates) ** 0.5
+        factor = second / first
+        return cls(learning_rate * factor, args.adam_epsilon * second, args.weight_decay / factor)
+
+
+def decays(name: str, parameter: Parameter) -> bool:
+    """Weight decay is for matrices: not for norms and biases, which are vectors."""
+    return bool(parameter.ndim >= 2) and not name.endswith("bias")
+
+
+class AdamW(nn.Cell):  # type: ignore[misc]
+    """State and update of every parameter. The gradients come with a factor that unscales and clips them at once."""
+
+    def __init__(self, parameters: Sequence[Parameter], args: TrainingArguments) -> None:
+        super().__init__(auto_prefix=False)
+        self.parameters = ParameterTuple(parameters)
+        self.m = self.parameters.clone(prefix="adam_m", init="zeros")
+        self.v = self.parameters.clone(prefix="adam_v", init="zeros")
+        for state in (*self.m, *self.v):
+            state.requires_grad = False
+        self.decayed = tuple(decays(item.name, item) for item in parameters)
+        self.beta1, self.beta2 = args.adam_beta1, args.adam_beta2
+        self.kernel = ops.AdamWeightDecay()
+        self.none = Tensor(0.0, ms.float32)
+        self.count = len(self.parameters)
+
+    def construct(self, gradients: Any, factor: Any, rate: Any, epsilon: Any, decay: Any) -> Any:
+        for i in range(self.count):
+            share = decay if self.decayed[i] else self.none
+            self.kernel(
+                self.parameters[i],
+                self.m[i],
+                self.v[i],
+                rate,
+                self.beta1,
+                self.beta2,
+                epsilon,
+                share,
+                gradients[i] * factor,
+            )
+        return rate
+
+
+class Measure(nn.Cell):  # type: ignore[misc]
+    """Gradient norm over all parameters and the factor that unscales and clips: max_norm / max(norm, max_norm)."""
+
+    def __init__(self, max_norm: float) -> None:
+        super().__init__()
+        self.max_norm = max_norm
+        self.total = ops.ReduceSum()
+        self.square = ops.Square()
+        self.sqrt = ops.Sqrt()
+        self.maximum = ops.Maximum()
+
+    def construct(self, gradients: Any, scale: Any) -> Any:
+        squares = 0.0
+        for gradient in gradients:
+            squares = squares + self.total(self.square(gradient))
+        norm = self.sqrt(squares) / scale
+        if self.max_norm > 0:
+            return norm, self.max_norm / self.maximum(norm, self.max_norm) / scale
+        return norm, 1.0 / scale
+
+
+class _Gradients(nn.Cell):  # type: ignore[misc]
+    """Loss, and gradients of loss x scale in FP32, of one micro batch."""
+
+    def __init__(self, loss: nn.Cell, parameters: ParameterTuple) -> None:
+        super().__init__(auto_prefix=False)
+        self.loss = loss
+        self.weights = parameters
+        self.grad = ops.GradOperation(get_by_list=True, sens_param=True)
+
+    def construct(self, ids: Any, labels: Any, share: Any, scale: Any) -> Any:
+        value = self.loss(ids, labels, share)
+        return value, self.grad(self.loss, self.weights)(ids, labels, share, scale)
+
+
+class FusedStep(nn.Cell):  # type: ignore[misc]
+    """The whole step. `guarded` leaves everything as it was when the gradients are not finite."""
+
+    def __init__(self, loss: nn.Cell, optimizer: AdamW, args: TrainingArguments, guarded: bool) -> None:
+        super().__init__(auto_prefix=False)
+        self.gradients = _Gradients(loss, optimizer.parameters)
+        self.optimizer = optimizer
+        self.measure = Measure(args.max_grad_norm)
+        self.guarded = guarded
+        self.finite = ops.IsFinite()
+
+    def construct(self, ids: Any, labels: Any, share: Any, scale: Any, rate: Any, epsilon: Any, decay: Any) -> Any:
+        value, gradients = self.gradients(ids, labels, share, scale)
+        norm, factor = self.measure(gradients, scale)
+        if self.guarded:
+            if self.finite(norm):
+                self.optimizer(gradients, factor, rate, epsilon, decay)
+        else:
+            self.optimizer(gradients, factor, rate, epsilon, decay)
+        return value, norm
+
+
+class Gather(nn.Cell):  # type: ignore[misc]
+    """Adds the gradients of one micro batch to `sums`."""
+
+    def __init__(self, loss: nn.Cell, parameters: ParameterTuple) -> None:
+        super().__init__(auto_prefix=False)
+        self.gradients = _Gradients(loss, parameters)
+        self.sums = parameters.clone(prefix="gradient_sum", init="zeros")
+        for item in self.sums:
+            item.requires_grad = False
+        self.add = ops.AssignAdd()
+        self.count = len(parameters)
+
+    def construct(self, ids: Any, labels: Any, share: Any, scale: Any) -> Any:
+        value, gradients = self.gradients(ids, labels, share, scale)
+        for i in range(self.count):
+            self.add(self.sums[i], gradients[i])
+        return value
+
+
+class Apply(nn.Cell):  # type: ignore[misc]
+    """One update from the summed gradients, which it clears."""
+
+    def __init__(self, sums: ParameterTuple, optimizer: AdamW, args: TrainingArguments, guarded: bool) -> None:
+        super().__init__(auto_prefix=False)
+        self.sums = sums
+        self.optimizer = optimizer
+        self.measure = Measure(args.max_grad_norm)
+        self.guarded = guarded
+        self.finite = ops.IsFinite()
+        self.assign = ops.Assign()
+        self.zeros = ops.ZerosLike()
+        self.count = len(sums)
+
+    def construct(self, scale: Any, rate: Any, epsilon: Any, decay: Any) -> Any:
+        norm, factor = self.measure(self.sums, scale)
+        if self.guarded:
+            if self.finite(norm):
+                self.optimizer(self.sums, factor, rate, epsilon, decay)
+        else:
+            self.optimizer(self.sums, factor, rate, epsilon, decay)
+        for i in range(self.count):
+            self.assign(self.sums[i], self.zeros(self.sums[i]))
+        return norm
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a step came to. `applied` is False when the update was dropped for overflow."""
+
+    loss: float
+    grad_norm: float
+    applied: bool
+
+    @property
+    def overflow(self) -> bool:
+        return not np.isfinite(self.grad_norm)
+
+
+class Stepper:
+    """Runs updates: micro batches in, `Outcome` out. The host keeps rate and scale, the graph everything large."""
+
+    def __init__(
+        self, network: nn.Cell, loss: nn.Cell, args: TrainingArguments, schedule: Schedule, guarded: bool
+    ) -> None:
+        self.args, self.schedule, self.guarded = args, schedule, guarded
+        parameters = network.trainable_params()
+        self.optimizer = AdamW(parameters, args)
+        self.micro_batches = args.gradient_accumulation_steps
+        if self.micro_batches == 1:
+            self.fused = FusedStep(loss, self.optimizer, args, guarded)
+        else:
+            self.gather = Gather(loss, self.optimizer.parameters)
+            self.apply = Apply(self.gather.sums, self.optimizer, args, guarded)
+
+    def run(self, batches: Sequence[tuple[Any, Any]], share: float, scale: float, updates: int) -> Outcome:
+        """One update from micro batches of (ids, labels); `updates` counts those done before."""
+        rates = Rates.of(self.args, self.schedule.at(updates), updates + 1)
+        numbers = [_scalar(value) for value in (scale, rates.rate, rates.epsilon, rates.decay)]
+        part = _scalar(share)
+        if self.micro_batches == 1:
+            ids, labels = batches[0]
+            loss, norm = self.fused(Tensor(ids), Tensor(labels), part, *numbers)
+            total = float(loss.asnumpy())
+        else:
+            total = 0.0
+            for ids, labels in batches:
+                total += float(self.gather(Tensor(ids), Tensor(labels), part, numbers[0]).asnumpy())
+            norm = self.apply(*numbers)
+        grad_norm = float(norm.asnumpy())
+        return Outcome(total, grad_norm, bool(np.isfinite(grad_norm)) or not self.guarded)
+
+
+def _scalar(value: float) -> Tensor:
+    return Tensor(np.float32(value))
