@@ -1,0 +1,221 @@
+"""The learning rate as it was really used: zero, jumping, running away, started anew, or not warmed up."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from typing import Optional
+
+from doctor.detect.alarm import QUIET, Alarm, Detector, number, seen
+from doctor.detect.facts import RunFacts
+from doctor.detect.level import LossLevel
+from doctor.finding import Severity
+from doctor.records.record import Metric
+
+#: zeros in a row after the rate was up
+ZEROS = 4
+#: share of the announced steps that may run at the end of a schedule with a rate of zero
+TAIL = 0.02
+#: zeros from the first step on
+ZEROS_FROM_START = 24
+#: a step up by this factor is no schedule
+JUMP = 2.5
+#: steps without a rise after which the warm-up is over
+SETTLED = 8
+#: rising above the former peak by this factor, step after step
+RUNAWAY = 1.5
+RISING = 12
+
+
+class LearningRate(Detector):
+    """RUN-LR-001 zero, RUN-LR-002 jumped up, RUN-LR-003 not warmed up, RUN-LR-004 started anew, RUN-LR-005 runs away.
+
+    A rate that falls in steps, decays to zero at the end, or goes back up to its peak after having decayed
+    (cosine with restarts) is a schedule.
+    """
+
+    rules = ("RUN-LR-001", "RUN-LR-002", "RUN-LR-003", "RUN-LR-004", "RUN-LR-005")
+
+    def __init__(self, level: LossLevel, facts: RunFacts) -> None:
+        self.level = level
+        self.facts = facts
+        self.last: Optional[Metric] = None
+        self.rate = -1.0
+        self.peak = 0.0
+        #: steps since the rate last rose
+        self.flat = 0
+        self.settled = False
+        #: peak at the end of the warm-up
+        self.top = 0.0
+        self.rising: list[Metric] = []
+        self.zeros: list[Metric] = []
+        #: the last rate before the zeros
+        self.before_zero = 0.0
+        self.count = 0
+        self.losses: deque[float] = deque(maxlen=8)
+        self.start_losses: list[float] = []
+        #: the step at which the rate fell to its beginning, and from where
+        self.fell: Optional[tuple[Metric, float]] = None
+        self.opened: dict[str, Alarm] = {}
+
+    def feed(self, metric: Metric) -> Sequence[Alarm]:
+        rate = metric.lr
+        if rate is None or not math.isfinite(rate) or metric.evaluation:
+            return QUIET
+        previous = self.rate
+        if rate == previous and rate > 0 and self.settled and not self.opened and self.fell is None:
+            self.last = metric
+            return QUIET
+        self.count += 1
+        said: list[Alarm] = []
+        if rate == 0 and not metric.overflow:
+            said.extend(self._zero(metric))
+        elif rate > 0:
+            self.zeros = []
+            said.extend(self._end("RUN-LR-001", metric))
+            if previous > 0 and self.last is not None:
+                said.extend(self._moved(metric, previous, rate))
+        if self.count == 1:
+            said.extend(self._cold_start(metric))
+        if self.level.fresh and len(self.start_losses) < 8:
+            self.start_losses.append(self.level.value)
+        self._remember(metric, previous, rate)
+        return said
+
+    def _remember(self, metric: Metric, previous: float, rate: float) -> None:
+        if rate > previous * (1 + 1e-6):
+            self.flat = 0
+        else:
+            self.flat += 1
+            if self.flat >= SETTLED and not self.settled and self.peak > 0:
+                self.settled, self.top = True, self.peak
+        self.peak = max(self.peak, rate)
+        self.rate = rate
+        self.last = metric
+
+    def _zero(self, metric: Metric) -> Sequence[Alarm]:
+        if "RUN-LR-001" in self.opened:
+            return QUIET
+        if not self.zeros:
+            self.before_zero = max(self.rate, 0.0)
+        self.zeros.append(metric)
+        first = self.zeros[0]
+        count = len(self.zeros)
+        if self.peak > 0:
+            total = _announced(metric)
+            at_end = total is not None and first.at is not None and first.at > (1 - TAIL) * total
+            # Printed with few decimals a small rate is zero; the one shown before it is then a single unit.
+            rounded = self.before_zero < 0.5 * self.peak and f"{self.before_zero:e}".startswith("1.000000")
+            if count < ZEROS or at_end or rounded:
+                return QUIET
+            if total is None and count < 3 * ZEROS:
+                return QUIET
+        else:
+            if count < ZEROS_FROM_START or not self._stands_still():
+                return QUIET
+        return (
+            self._open(
+                "RUN-LR-001",
+                first,
+                ("before", number(self.peak) if self.peak else "0"),
+                ("count", count),
+            ),
+        )
+
+    def _stands_still(self) -> bool:
+        """The loss has not fallen either, so the zero is not one of rounding."""
+        if len(self.start_losses) < 8 or self.level.count < 16:
+            return True
+        before = sum(self.start_losses) / len(self.start_losses)
+        recent = self.level.recent(8)
+        return sum(recent) / len(recent) > 0.97 * before
+
+    def _moved(self, metric: Metric, previous: float, rate: float) -> Sequence[Alarm]:
+        ratio = rate / previous
+        if self.fell is not None:
+            return self._after_fall(metric, rate)
+        if not self.settled:
+            return self._warming(metric, ratio, previous, rate)
+        said: list[Alarm] = []
+        if ratio >= JUMP and rate > 1.2 * self.top:
+            self.rising = []
+            return (self._open("RUN-LR-002", metric, ("before", number(previous)), ("times", number(ratio))),)
+        if ratio > 1 + 1e-6:
+            self.rising.append(metric)
+            if len(self.rising) >= RISING and rate > RUNAWAY * self.top and "RUN-LR-005" not in self.opened:
+                said.append(self._open("RUN-LR-005", self.rising[0], ("before", number(self.top)), now=metric))
+        else:
+            self.rising = []
+            if ratio < 0.15 and rate < 0.15 * self.top:
+                self.fell = (metric, previous)
+        if rate <= 1.2 * self.top:
+            said.extend(self._end("RUN-LR-002", metric))
+            said.extend(self._end("RUN-LR-005", metric))
+        return said
+
+    def _warming(self, metric: Metric, ratio: float, previous: float, rate: float) -> Sequence[Alarm]:
+        """Within the warm-up the steps up get relatively smaller; one that is suddenly larger is a jump."""
+        if ratio >= 2 * JUMP and self.count > 6 and self.flat == 0 and rate > 2 * JUMP * self.peak:
+            self.settled, self.top = True, previous
+            return (self._open("RUN-LR-002", metric, ("before", number(previous)), ("times", number(ratio))),)
+        return QUIET
+
+    def _after_fall(self, metric: Metric, rate: float) -> Sequence[Alarm]:
+        """After a fall to (nearly) nothing: climbing again is a second warm-up, staying low is a schedule in steps."""
+        assert self.fell is not None
+        first, before = self.fell
+        if rate > self.rate * (1 + 1e-6):
+            self.rising.append(metric)
+            if len(self.rising) >= 4:
+                self.fell, self.rising = None, []
+                self.settled, self.flat = False, 0
+                return (self._open("RUN-LR-004", first, ("before", number(before)), now=metric),)
+            return QUIET
+        self.rising = []
+        if rate <= self.rate and (metric.at or 0) - (first.at or 0) > 8:
+            self.fell = None
+        return QUIET
+
+    def _cold_start(self, metric: Metric) -> Sequence[Alarm]:
+        """A warm-up was asked for, and the first step already runs at the full rate."""
+        facts, rate = self.facts, metric.lr
+        if not facts.warmup_steps or facts.warmup_steps < 5 or not facts.learning_rate or facts.resumes or rate is None:
+            return QUIET
+        if (metric.at or 0) != 1 or rate < 0.9 * facts.learning_rate:
+            return QUIET
+        return (self._open("RUN-LR-003", metric, ("steps", facts.warmup_steps)),)
+
+    def _open(self, rule: str, first: Metric, *values: tuple[str, object], now: Optional[Metric] = None) -> Alarm:
+        evidence = [seen(first, "lr")]
+        if now is not None and now is not first:
+            evidence.append(seen(now, "lr"))
+        elif self.last is not None and self.last is not first:
+            evidence.append(seen(self.last, "lr"))
+        alarm = Alarm(
+            "opened",
+            rule,
+            first.at,
+            tuple(evidence),
+            (
+                ("step", "?" if first.at is None else first.at),
+                ("value", number((now or first).lr)),
+                *values,
+            ),
+        )
+        self.opened[rule] = alarm
+        return alarm
+
+    def _end(self, rule: str, metric: Metric) -> Sequence[Alarm]:
+        opened = self.opened.pop(rule, None)
+        if opened is None:
+            return QUIET
+        evidence = (*opened.evidence, seen(metric, "lr"))
+        return (Alarm("resolved", rule, opened.onset, evidence, opened.values, Severity.INFO),)
+
+
+def _announced(metric: Metric) -> Optional[int]:
+    """The number of steps that the run has said it will make."""
+    if metric.steps is None:
+        return None
+    return metric.steps * metric.epochs if metric.epochs and metric.global_step is not None else metric.steps

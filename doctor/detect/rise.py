@@ -1,0 +1,112 @@
+"""Losses that rise slowly: below the notice of any short window, but away from the best level reached."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Optional
+
+from doctor.detect.alarm import QUIET, Alarm, Detector, number, seen
+from doctor.detect.level import LossLevel
+from doctor.finding import Severity
+from doctor.records.record import Metric
+
+#: steps in a block; windows are made of whole blocks
+BLOCK = 8
+#: blocks in a window -> (rise over the best earlier window, in standard errors of the window's mean, that is too much).
+#: The 15 public healthy curves, 600 to 20,000 steps long, reach 0.14 / 12, 0.10 / 11, 0.06 / 9 and 0.04 / 9.
+TOO_MUCH = {2: (0.25, 13.0), 4: (0.13, 13.0), 8: (0.08, 12.0), 16: (0.06, 12.0)}
+#: steps before the first verdict
+GRACE = 24
+
+
+@dataclass
+class _Best:
+    """The lowest window of one length so far; the windows that still overlap the present one wait."""
+
+    value: float = float("inf")
+    sigma: float = 0.0
+    step: Optional[int] = None
+    waiting: deque[tuple[float, float, Optional[int]]] = field(default_factory=deque)
+
+
+class LossRise(Detector):
+    """RUN-LOSS-003: the mean over 16, 32, 64 or 128 steps has left the best such mean reached before."""
+
+    rules = ("RUN-LOSS-003",)
+
+    def __init__(self, level: LossLevel) -> None:
+        self.level = level
+        self.total = 0.0
+        self.count = 0
+        self.blocks: deque[float] = deque(maxlen=max(TOO_MUCH))
+        self.best = {blocks: _Best() for blocks in TOO_MUCH}
+        self.opened: Optional[Alarm] = None
+        self.low = 0.0
+
+    def feed(self, metric: Metric) -> Sequence[Alarm]:
+        level = self.level
+        if not level.fresh:
+            return QUIET
+        # A hard batch must not weigh more than a batch can.
+        ceiling = level.middle + 3 * level.sigma
+        self.total += min(level.value, ceiling) if level.count > 8 else level.value
+        self.count += 1
+        if self.count < BLOCK:
+            return QUIET
+        self.blocks.append(self.total / BLOCK)
+        self.total, self.count = 0.0, 0
+        if level.count < GRACE:
+            return QUIET
+        if self.opened is not None:
+            return self._recovery(metric)
+        if level.jumping:
+            return QUIET
+        return self._judge(metric)
+
+    def _judge(self, metric: Metric) -> Sequence[Alarm]:
+        values = list(self.blocks)
+        found: Sequence[Alarm] = QUIET
+        for blocks, (rise, errors) in TOO_MUCH.items():
+            if len(values) < blocks:
+                continue
+            present = sum(values[-blocks:]) / blocks
+            best = self.best[blocks]
+            sigma = max(best.sigma, 0.003 * best.value)
+            over = present - best.value
+            if not found and over > rise * best.value and over > errors * sigma / (blocks * BLOCK) ** 0.5:
+                self.low = best.value
+                found = (self._open(metric, best, present),)
+            best.waiting.append((present, self.level.sigma, metric.at))
+            if len(best.waiting) > blocks:
+                value, noise, step = best.waiting.popleft()
+                if value < best.value:
+                    best.value, best.sigma, best.step = value, noise, step
+        return found
+
+    def _open(self, metric: Metric, best: _Best, present: float) -> Alarm:
+        onset = None if best.step is None else best.step + 1
+        self.opened = Alarm(
+            "opened",
+            "RUN-LOSS-003",
+            onset,
+            (seen(metric, "loss", f"at most about {number(best.value)}"),),
+            (
+                ("step", "?" if metric.at is None else metric.at),
+                ("since", "?" if onset is None else onset),
+                ("before", number(best.value)),
+                ("value", number(present)),
+            ),
+        )
+        return self.opened
+
+    def _recovery(self, metric: Metric) -> Sequence[Alarm]:
+        assert self.opened is not None
+        last = list(self.blocks)[-2:]
+        if sum(last) / len(last) > 1.03 * self.low:
+            return QUIET
+        opened, self.opened = self.opened, None
+        for best in self.best.values():
+            best.waiting.clear()
+        return (Alarm("resolved", opened.rule, opened.onset, opened.evidence, opened.values, Severity.INFO),)
