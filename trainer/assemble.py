@@ -75,7 +75,7 @@ def _assemble(config: RunConfig, folder: RunFolder, journal: Journal, resume: Op
     samples = load_samples(config.dataset, config.length, config.model.vocab_size, args.seed, "train_dataset")
     shuffle = config.dataset.data_loader.shuffle
     batches = Batches(samples, args.per_device_train_batch_size, args.seed, shuffle, "train_dataset")
-    started_on = runtime.start(args.device_target, args.mode, args.jit_level)
+    started_on = runtime.start(args.device_target, args.mode, args.jit_level, folder.root / "dumps")
 
     from doctor.trainer.loop import Loop
     from doctor.trainer.models.decoder import CausalLM, initialise

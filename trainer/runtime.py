@@ -6,7 +6,8 @@ import importlib.util
 import os
 import sys
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Optional
 
 from doctor.errors import UsageError
 from doctor.finding import Text
@@ -67,8 +68,9 @@ def require_mindspore() -> None:
         )
 
 
-def start(device: str = "auto", mode: str = "graph", jit_level: str = "O0") -> Runtime:
-    """Imports MindSpore and sets device and mode. Raises UsageError when the device is not there."""
+def start(device: str = "auto", mode: str = "graph", jit_level: str = "O0", dumps: Optional[Path] = None) -> Runtime:
+    """Imports MindSpore and sets device and mode; `dumps` is where it may put what it dumps of a failed compilation
+    (by itself it would write ``rank_0/om`` into the working directory). Raises UsageError when the device is not there."""
     require_mindspore()
     made = set_environment()
     try:
@@ -80,6 +82,8 @@ def start(device: str = "auto", mode: str = "graph", jit_level: str = "O0") -> R
         ) from None
     target = _device(ms, device)
     context: dict[str, Any] = {"mode": ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE}
+    if dumps is not None:
+        context["save_graphs_path"] = str(dumps)
     if mode == "graph":
         context["jit_config"] = {"jit_level": jit_level}
     ms.set_context(**context)

@@ -76,7 +76,9 @@ class CausalLM(nn.Cell):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         precision = precision or Precision()
-        self.config, self.batch, self.length, self.precision = config, batch, length, precision
+        self.config, self.batch, self.length = config, batch, length
+        # ``construct`` can read plain numbers only; whether it may see the dataclass depends on what was compiled before.
+        self.vocabulary = config.vocab_size
         self.model = Body(config, batch, length, precision, kernels.has_fused(device))
         self.tied = config.tie_word_embeddings
         if not self.tied:
@@ -97,7 +99,7 @@ class CausalLM(nn.Cell):  # type: ignore[misc]
         return self.cast(logits, ms.float32)
 
     def construct(self, ids: Any) -> Any:
-        return self.reshape(self.rows(ids), (self.batch, self.length, self.config.vocab_size))
+        return self.reshape(self.rows(ids), (self.batch, self.length, self.vocabulary))
 
 
 class LanguageModelLoss(nn.Cell):  # type: ignore[misc]
