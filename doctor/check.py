@@ -87,6 +87,8 @@ class Options:
     mindformers: Optional[str] = None
     weights: Optional[str] = None
     data: Optional[str] = None
+    #: the training config that weights or data are meant for
+    against: Optional[str] = None
     #: the interpreter to examine
     python: Optional[str] = None
     #: fact files collected elsewhere

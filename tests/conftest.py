@@ -13,7 +13,6 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 
 
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Every test that asks for the `shared` fixture carries the marker, so that CI can run those by themselves."""
     for item in items:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
 
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     if not targets:
         judged = [runner.judge_host(options, selection)]
     else:
-        judged = [runner.judge_path(target, options, selection) for target in targets]
+        judged = [item for target in targets for item in _judge(target, options, selection)]
     _nothing_selected(judged, selection)
     report = build_report(judged)
     code = emit(report, args)
@@ -73,6 +74,16 @@ def run(args: argparse.Namespace) -> int:
         code = _fix(judged, report, args) or code
     unjudged = [item for item in judged if item.outcomes and not item.judged_anything]
     return code if code else (EXIT_USAGE if unjudged else 0)
+
+
+def _judge(target: Path, options: Options, selection: runner.Selection) -> list[runner.Judged]:
+    """The target, and with a config the weights and data that it is said to use."""
+    first = runner.judge_path(target, options, selection)
+    if first.family != "config":
+        return [first]
+    beside = replace(options, against=str(target))
+    named = [Path(path) for path in (options.weights, options.data) if path]
+    return [first, *(runner.judge_path(path, beside, selection) for path in named)]
 
 
 def build_report(judged: list[runner.Judged]) -> Report:

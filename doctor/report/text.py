@@ -78,7 +78,7 @@ def render(
             yield f"{_INDENT}$ {visible(item.command)}"
     if not quiet:
         yield from _outcome_lines(report.outcomes, lang, colour, width, verbose)
-    yield from _verdict_lines(report, lang, colour, width)
+    yield from _verdict_lines(report, lang, colour, verbose)
 
 
 def finding_lines(
@@ -155,28 +155,25 @@ def _outcome_lines(
             label = f"{_WORDS['crashed'].pick(lang)} {outcome.rule}: "
             yield from wrap(visible(reason), width, label, _INDENT)
     skipped = [outcome for outcome in outcomes if outcome.state == "skipped"]
-    if not skipped:
-        return
     label = _WORDS["skipped"].pick(lang)
     if verbose:
         for outcome in skipped:
             reason = outcome.reason.pick(lang) if outcome.reason else ""
             yield from wrap(visible(reason), width, f"{label} {outcome.rule}: ", _INDENT)
-        return
-    # One line a reason: thirty checks that wait for the same thing are one piece of news.
-    reasons: dict[str, list[str]] = {}
-    for outcome in skipped:
-        reasons.setdefault(outcome.reason.pick(lang) if outcome.reason else "", []).append(outcome.rule)
-    ranked = sorted(reasons.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-    for reason, rules in ranked[:3]:
-        yield from wrap(visible(reason), width, f"{label} {len(rules)}: ", _INDENT)
-    rest = sum(len(rules) for _, rules in ranked[3:])
-    if rest:
-        yield Text(f"{label} {rest} more: -v gives each reason", f"{label} 另外 {rest} 项：-v 查看原因").pick(lang)
+    elif len(skipped) == len(outcomes):
+        # Nothing could be judged, so the reasons are the news. One line a reason, not one a check.
+        reasons: dict[str, int] = {}
+        for outcome in skipped:
+            reason = outcome.reason.pick(lang) if outcome.reason else ""
+            reasons[reason] = reasons.get(reason, 0) + 1
+        for reason, count in sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))[:3]:
+            yield from wrap(visible(reason), width, f"{label} {count}: ", _INDENT)
 
 
-def _verdict_lines(report: Report, lang: str, colour: bool, width: int) -> Iterator[str]:
+def _verdict_lines(report: Report, lang: str, colour: bool, verbose: bool) -> Iterator[str]:
     sentence = verdict(report).pick(lang)
+    if not verbose and any(outcome.state == "skipped" for outcome in report.outcomes):
+        sentence += Text(" (-v: why skipped)", "（-v 查看跳过原因）").pick(lang)
     style = {"ok": "ok", "warning": "warning", "error": "error"}.get(report.verdict, "unknown")
     follow = f" {_WORDS['next'].pick(lang)}: {visible(report.next_command)}" if report.next_command else ""
     yield paint(sentence, style, colour) + follow
