@@ -21,6 +21,8 @@ from doctor.records.record import Chunk, Notice
 CHUNK_SIZE = 1 << 20
 #: what `read` takes for standard input
 STDIN = "-"
+#: and what its chunks name as their source
+STDIN_SOURCE = "<stdin>"
 
 
 def read(
@@ -37,7 +39,7 @@ def read(
     fails, the compressed data end too soon) ends the chunks and is told to `on_notice`.
     """
     handle = open_log(path)
-    name = source if source is not None else ("<stdin>" if str(path) == STDIN else str(path))
+    name = source if source is not None else (STDIN_SOURCE if str(path) == STDIN else str(path))
     return _chunks(handle, Cutter(name, rank), chunk_size, on_notice or (lambda notice: None))
 
 
