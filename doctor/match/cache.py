@@ -21,7 +21,7 @@ from doctor.match.textrule import Condition, Match, Pattern, TextRule
 from doctor.rule import Rule
 
 #: raise when the form of the cached rules changes
-_FORM = 1
+_FORM = 2
 
 
 def cache_folder() -> Path:
@@ -72,6 +72,22 @@ def cached_rules(folders: Sequence[Path], read: Callable[[], list[TextRule]]) ->
     row = {"state": state, "rules": [_to_row(rule) for rule in rules]}
     write_cached(name, json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))
     return rules, state
+
+
+def cached_table(name: str, paths: Sequence[Path], read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """A table of plain data made from files by `read`, from the cache when the files have not changed."""
+    state = _state(paths)
+    content = read_cached(f"table-{name}.json")
+    if content is not None:
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            data: dict[str, Any] = json.loads(content)
+            if data["state"] == state:
+                table: dict[str, Any] = data["table"]
+                return table
+    made = read()
+    row = {"state": state, "table": made}
+    write_cached(f"table-{name}.json", json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8"))
+    return made
 
 
 def _state(folders: Iterable[Path]) -> str:
@@ -143,7 +159,7 @@ def _to_row(item: TextRule) -> list[Any]:
     head = [rule.id, rule.name, rule.severity.value, rule.category, rule.verify, rule.confidence]
     texts = [_text_row(text) for text in (rule.title, rule.why, rule.fix, rule.false_positives)]
     lists = [list(rule.references), list(rule.explains), rule.status, rule.since]
-    own = [item.origin, item.role, item.detector, item.command, list(item.asked), item.path]
+    own = [item.origin, item.role, item.detector, item.command, list(item.asked), item.path, item.table]
     defaults = [[name, _text_row(text)] for name, text in item.defaults]
     return [head, texts, lists, own, defaults, _match_row(item.match)]
 
@@ -179,4 +195,5 @@ def _to_rule(row: list[Any]) -> TextRule:
         defaults=tuple((name, Text(text[0], text[1])) for name, text in defaults),
         asked=tuple(own[4]),
         path=own[5],
+        table=own[6],
     )

@@ -18,6 +18,7 @@ from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.match.aside import Aside, Progress, sift
 from doctor.match.pack import Pack
 from doctor.match.scan import Hit
+from doctor.match.tables import Code, lookup
 from doctor.match.textrule import TextRule
 from doctor.match.words import Value, filled, filled_line, values_of
 
@@ -50,9 +51,18 @@ class Candidate:
 
     rule: TextRule
     hits: tuple[Hit, ...]
+    #: how likely it is the answer, for ordering
     weight: float
+    #: how sure it is when it is the answer
+    sure: float
     order: int
     finding: Optional[Finding] = None
+    #: what the captured code means, for a rule with a table
+    code: Optional[Code] = None
+
+    @property
+    def category(self) -> str:
+        return self.code.category if self.code is not None else self.rule.rule.category
 
     @property
     def first(self) -> Optional[Hit]:
@@ -88,7 +98,7 @@ def reason(
     found = []
     for place, item in enumerate(roots + rest):
         consequences = _all_explained(item, causes)
-        sure = item.weight if item in roots else item.weight * 0.5
+        sure = item.sure if item in roots else item.sure * 0.5
         if 0 < place < len(roots):
             sure *= 0.7
         out = ruled_out(item, rest, aside, pack) if place == 0 else ()
@@ -116,20 +126,16 @@ def _candidates(hits: Sequence[Hit], pack: Pack, others: Sequence[Finding]) -> l
         found = by_rule[rule_id]
         best = min(found, key=lambda pair: (pair[1].setting.code, pair[0]))
         first = [best[1], *(hit for _, hit in found if hit is not best[1])]
-        code = best[1].setting.code
-        weight = (
-            rule.rule.confidence
-            * _ROLE_WEIGHT[rule.role]
-            * _SEVERITY_WEIGHT[rule.rule.severity]
-            * (0.5 if code else 1.0)
-        )
-        out.append(Candidate(rule, tuple(first), weight, places[id(best[1])]))
+        sure = rule.rule.confidence * (0.5 if best[1].setting.code else 1.0)
+        weight = sure * _ROLE_WEIGHT[rule.role] * _SEVERITY_WEIGHT[rule.rule.severity]
+        code = lookup(rule.table, best[1].groups.get("code", "")) if rule.table is not None else None
+        out.append(Candidate(rule, tuple(first), weight, sure, places[id(best[1])], code=code))
     for finding in others:
         rule = pack.get(finding.rule)
         if rule is not None and rule.id not in by_rule:
             weight = finding.confidence * _ROLE_WEIGHT[rule.role] * _SEVERITY_WEIGHT[finding.severity]
             order = _order_of(finding, ordered)
-            out.append(Candidate(rule, (), weight, order, finding))
+            out.append(Candidate(rule, (), weight, finding.confidence, order, finding))
     return out
 
 
@@ -151,8 +157,8 @@ def _explains(cause: Candidate, effect: Candidate) -> bool:
     higher = _ROLE_ORDER.index(cause.rule.role) - _ROLE_ORDER.index(effect.rule.role)
     if higher:
         return higher < 0 and cause.rule.rule.severity.at_least(Severity.ERROR)
-    brings = _BRINGS.get(cause.rule.rule.category, frozenset())
-    return effect.rule.rule.category in brings and cause.order <= effect.order
+    brings = _BRINGS.get(cause.category, frozenset())
+    return effect.category in brings and cause.order <= effect.order
 
 
 def _says(cause: Candidate, effect: Candidate) -> bool:
@@ -160,7 +166,7 @@ def _says(cause: Candidate, effect: Candidate) -> bool:
     rule = effect.rule.rule
     if rule.id in named or rule.name in named:
         return True
-    return rule.category in named and rule.category != cause.rule.rule.category
+    return effect.category in named and effect.category != cause.category
 
 
 def _can_precede(cause: Candidate, effect: Candidate) -> bool:
@@ -212,22 +218,33 @@ def _finding(
         item.rule,
         values_of(item.rule, first.groups, **more),
         evidence=[evidence_of(hit) for hit in item.hits[:_MOST_EVIDENCE]],
+        code=item.code,
     ).with_(confidence=confidence, root_cause=root, explains=consequences, ruled_out=out)
 
 
-def finding_of(rule: TextRule, values: Mapping[str, Value], evidence: Iterable[Evidence] = ()) -> Finding:
-    """A finding of a text rule with its texts filled."""
+def finding_of(
+    rule: TextRule, values: Mapping[str, Value], evidence: Iterable[Evidence] = (), code: Optional[Code] = None
+) -> Finding:
+    """A finding of a text rule with its texts filled; `code` is what a captured code means."""
     base = rule.rule
+    if rule.table is not None:
+        unknown = Text("not in the tables", "不在错误码表中")
+        values = {
+            "meaning": code.meaning if code else unknown,
+            "action": code.action if code else Text("", ""),
+            **values,
+        }
+    command = filled_line(rule.command, values) if rule.command else (code.command if code else None)
     fix = Fix(
         filled(base.fix, values),
-        command=filled_line(rule.command, values) if rule.command else None,
+        command=command or None,
         verify=filled_line(base.verify, values) if base.verify else None,
     )
     return Finding(
         rule=base.id,
         name=base.name,
         severity=base.severity,
-        category=base.category,
+        category=code.category if code else base.category,
         title=filled(base.title, values),
         message=filled(base.why, values),
         confidence=base.confidence,

@@ -9,6 +9,7 @@ from typing import Any, Optional
 
 from doctor.finding import CATEGORIES, Severity, Text
 from doctor.match import regex
+from doctor.match.tables import KINDS
 from doctor.match.textrule import (
     RANKS,
     ROLES,
@@ -25,7 +26,7 @@ from doctor.rule import Rule
 
 _REQUIRED = ("id", "name", "severity", "category", "title", "why", "fix")
 _OPTIONAL = (
-    *("confidence", "role", "command", "verify", "match", "detector", "defaults", "explains", "asked"),
+    *("confidence", "role", "command", "verify", "match", "table", "detector", "defaults", "explains", "asked"),
     *("false_positives", "references", "status", "since", "examples"),
 )
 _KEYS = (*_REQUIRED, *_OPTIONAL)
@@ -77,6 +78,7 @@ def build_rule(data: Any, path: str, origin: str) -> RuleFile:
     role = reader.one_of(top.get("role", "cause"), ROLES, "role")
     detector = reader.optional_text(top.get("detector"), "detector")
     match = reader.match(top["match"]) if "match" in top else None
+    table = None if "table" not in top else reader.one_of(top["table"], KINDS, "table")
     asked = tuple(reader.texts(top.get("asked"), "asked"))
     if (match is not None) + (detector is not None) > 1 or not (match or detector or asked):
         raise reader.error("", "needs `match` (a rule on lines), `detector` (on numbers) or `asked` (on questions)")
@@ -85,7 +87,7 @@ def build_rule(data: Any, path: str, origin: str) -> RuleFile:
         for key, value in reader.mapping(top.get("defaults") or {}, "defaults").items()
     )
     command = reader.optional_text(top.get("command"), "command")
-    text_rule = TextRule(rule, origin, role, match, detector, command, defaults, asked, path)
+    text_rule = TextRule(rule, origin, role, match, detector, table, command, defaults, asked, path)
     if match is not None:
         reader.placeholders(text_rule, match)
     must, must_not = reader.examples(top.get("examples"), needed=match is not None)
@@ -143,7 +145,8 @@ class _Reader:
         chinese = self.text(pair.get("zh"), f"{key}.zh")
         if _CHINESE.search(english):
             raise self.error(f"{key}.en", "holds Chinese")
-        if not key.startswith("defaults.") and not _CHINESE.search(chinese):
+        own_words = _PLACEHOLDER.sub("", chinese).strip(" .。,，:：")
+        if not key.startswith("defaults.") and own_words and not _CHINESE.search(chinese):
             raise self.error(f"{key}.zh", "holds no Chinese")
         return Text(english, _FOLD.sub("", chinese))
 
@@ -246,6 +249,8 @@ class _Reader:
         anywhere = {name for condition in match.all for name in regex.group_names(condition.pattern.regex)}
         anywhere.update(name for name, _ in rule.defaults)
         anywhere.update(("rank", "line", "count"))
+        if rule.table is not None:
+            anywhere.update(("meaning", "action"))
         certain = set.intersection(*(set(regex.group_names(item.regex)) for item in match.line)) | anywhere
         texts = {"title": rule.rule.title, "why": rule.rule.why, "fix": rule.rule.fix}
         for key, text in texts.items():

@@ -71,6 +71,8 @@ class TextRule:
     match: Optional[Match] = None
     #: name of the detector in `doctor.detect` that raises it, for rules on the numbers of a run
     detector: Optional[str] = None
+    #: the table in which the captured `code` is looked up; fills {meaning} and {action} and gives the category
+    table: Optional[str] = None
     command: Optional[str] = None
     #: fall-back for captured values that a line does not hold
     defaults: tuple[tuple[str, Text], ...] = ()
