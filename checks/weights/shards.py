@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from doctor.check import Skip, check
 from doctor.checks.weights.subject import Weights
-from doctor.checks.weights.words import size, some
+from doctor.checks.weights.words import ranges, size, some
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.formats.index import ShardIndex
+from doctor.formats.layers import place
 from doctor.rule import Rule
 
 _NO_INDEX = Text("these weights have no shard index", "这些权重没有分片索引")
@@ -31,9 +32,9 @@ def _index(subject: Weights) -> ShardIndex:
         category="ckpt-format",
         title=Text("{count} of {total} shards are not there", "{total} 个分片中缺少 {count} 个"),
         why=Text(
-            "{names} should stand in {folder}: {because}. Parameters in it would be missing, or left at random values "
-            "without an error.",
-            "{folder} 中应有 {names_zh}：{because_zh}。其中的参数会缺失，或在没有报错的情况下保持随机初始化。",
+            "{names} should stand in {folder}: {because}. {gone}Parameters in it would be missing, or left at random "
+            "values without an error.",
+            "{folder} 中应有 {names_zh}：{because_zh}。{gone_zh}其中的参数会缺失，或在没有报错的情况下保持随机初始化。",
         ),
         fix=Text("Download or copy {names} into {folder}.", "将 {names_zh} 下载或拷贝到 {folder}。"),
         verify="doctor check {path}",
@@ -46,6 +47,7 @@ def missing(subject: Weights) -> Iterator[Finding]:
     names = some(lost)
     index = subject.set.index
     lost_tensors = [] if index is None else [name for name, home in index.weight_map.items() if home in set(lost)]
+    gone = _what_is_gone(subject, lost_tensors)
     because = Text(
         f"{index.path.name} lists {len(lost_tensors)} parameters there"
         if index and lost_tensors
@@ -63,9 +65,27 @@ def missing(subject: Weights) -> Iterator[Finding]:
         names_zh=names.zh,
         because=because.en,
         because_zh=because.zh,
+        gone=gone.en,
+        gone_zh=gone.zh,
         folder=folder,
         path=subject.path,
     )
+
+
+def _what_is_gone(subject: Weights, lost: list[str]) -> Text:
+    """Which layers that is: by the index, or by what is left over of the model."""
+    model = subject.model
+    if lost:
+        gone = {at.layer for at in map(place, lost) if at.layer is not None}
+        rest = {at.layer for at in map(place, subject.set.tensors) if at.layer is not None}
+    elif model is not None and subject.diagnosis is not None:
+        gone, rest = set(subject.diagnosis.missing_layers), set()
+    else:
+        return Text("", "")
+    layers = ranges(gone - rest)
+    if not layers:
+        return Text("", "")
+    return Text(f"Layers {layers} are in it. ", f"第 {layers} 层在其中。")
 
 
 @check(

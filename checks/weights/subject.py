@@ -1,9 +1,11 @@
-"""What the weight checks judge: the files behind a path, the model they hold and the config beside them."""
+"""What the weight checks judge: the files behind a path, the model they hold and the model they are meant for."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -13,6 +15,9 @@ from doctor.finding import Text
 from doctor.formats.sniff import INDEX_SUFFIX, list_folder, looks_like_weights
 
 if TYPE_CHECKING:
+    from doctor.checks.weights.diagnosis import Diagnosis
+    from doctor.checks.weights.expected import Expected
+    from doctor.formats.recognise import Model
     from doctor.formats.weightset import WeightSet
 
 
@@ -23,6 +28,43 @@ class Weights:
     path: Path
     set: WeightSet
     options: Options
+    #: from a training config, when one was named
+    training: Optional[Expected] = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the files stand."""
+        return self.path if self.path.is_dir() else self.path.parent
+
+    @cached_property
+    def beside(self) -> Optional[Expected]:
+        """What the config.json beside the weights asks for."""
+        from doctor.checks.weights.expected import of_folder
+
+        return of_folder(self.folder)
+
+    @cached_property
+    def expected(self) -> Optional[Expected]:
+        """The model that the weights are meant for: the training config first, then the config beside them."""
+        usable = [item for item in (self.training, self.beside) if item is not None and item.error is None]
+        return usable[0] if usable else None
+
+    @cached_property
+    def model(self) -> Optional[Model]:
+        """The model that the tensors make up."""
+        from doctor.formats.recognise import recognise
+
+        prefer = self.beside.family if self.beside is not None else None
+        if prefer is None and self.expected is not None:
+            prefer = self.expected.family
+        return recognise(self.set.tensors, prefer)
+
+    @cached_property
+    def diagnosis(self) -> Optional[Diagnosis]:
+        """What differs from the model that the weights are meant for, by cause."""
+        from doctor.checks.weights.diagnosis import diagnose
+
+        return diagnose(self)
 
 
 #: A folder with one of these is a run folder or a source tree; its weights are judged by their own path.
@@ -66,21 +108,75 @@ def load(path: Optional[Path], options: Options) -> Weights:
         raise UsageError(
             Text(f"{path}: cannot be read ({error.strerror}).", f"{path}：无法读取（{error.strerror}）。")
         ) from None
-    return Weights(path, found, options)
+    return Weights(path, found, options, _training(options))
+
+
+def _training(options: Options) -> Optional[Expected]:
+    if options.against is None:
+        return None
+    from doctor.checks.weights.expected import of_training
+
+    return of_training(Path(options.against))
 
 
 def facts(subject: Weights) -> dict[str, Any]:
     """`weights` of the contract: format, tensors, parameters, bytes, family, layout, dtypes."""
     tensors = subject.set.tensors
+    model = subject.model
+    states = {*model.states, *model.buffers} if model is not None else set()
+    beside = subject.beside
+    named = None if beside is None else beside.data.get("model_type")
     return {
         "weights": {
             "format": subject.set.format,
             "files": len(subject.set.files),
             "tensors": len(tensors),
-            "parameters": sum(tensor.elements for tensor in tensors.values()),
+            "parameters": sum(tensor.elements for name, tensor in tensors.items() if name not in states),
             "bytes": sum(tensor.bytes for tensor in tensors.values()),
-            "family": None,
-            "layout": None,
+            "family": model.family.id if model is not None else named if isinstance(named, str) else None,
+            "layout": model.layout.id if model is not None else None,
+            "variant": (model.layout.variant or None) if model is not None else None,
+            "model": model.known.name if model is not None and model.known is not None else None,
+            "layers": model.depth if model is not None else None,
+            "sizes": _sizes(model),
             "dtypes": dict(sorted(Counter(tensor.dtype for tensor in tensors.values()).items())),
         }
     }
+
+
+_WORDS = {
+    "H": "hidden_size",
+    "V": "vocab_size",
+    "F": "intermediate_size",
+    "Q": "attention_width",
+    "K": "kv_width",
+    "D": "head_dim",
+    "E": "num_experts",
+    "M": "moe_intermediate_size",
+    "P": "max_position_embeddings",
+}
+
+
+def _sizes(model: Optional[Model]) -> Optional[dict[str, int]]:
+    if model is None:
+        return None
+    return {word: model.symbols[symbol] for symbol, word in _WORDS.items() if symbol in model.symbols}
+
+
+def headline(subject: Weights) -> Iterator[Text]:
+    """One line: what the weights are."""
+    from doctor.checks.weights.words import amount, size
+
+    row = facts(subject)["weights"]
+    name = row["model"] or row["family"]
+    what = Text(f"{name}, {row['layout']} names" if row["layout"] else str(name), "")
+    what = Text(what.en, f"{name}，{row['layout']} 命名" if row["layout"] else str(name))
+    if name is None:
+        what = Text("unknown model", "未知模型")
+    types = ", ".join(row["dtypes"])
+    yield Text(
+        f"{what.en}: {amount(row['parameters'])} parameters in {row['tensors']} tensors, {row['files']} "
+        f"{row['format']} file{'s' if row['files'] != 1 else ''}, {size(row['bytes'])}, {types}",
+        f"{what.zh}：{row['tensors']} 个张量共 {amount(row['parameters'])} 参数，{row['files']} 个 {row['format']} 文件，"
+        f"{size(row['bytes'])}，{types}",
+    )

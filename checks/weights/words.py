@@ -44,3 +44,11 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             parts.append([number, number])
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def amount(count: int) -> str:
+    """A number of parameters: ``6.74B``, ``494M``."""
+    for limit, unit in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
+        if count >= limit:
+            return f"{count / limit:.3g}{unit}"
+    return str(count)

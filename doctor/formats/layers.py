@@ -24,6 +24,11 @@ BUFFER = re.compile(
     r"|position_ids|attention\.beta|attention\.masked_beta|freqs_cis|freqs_cos|freqs_sin|swap_mask)"
     r"|(?:transformer\.)?h\.\d+\.attn\.(?:bias|masked_bias)"
 )
+#: Low-rank adapters in the spellings of PEFT, mindpet and MindFormers, and prompt tuning.
+LORA = re.compile(
+    r".*\.(?:lora_[AB](?:\.default)?\.weight|lora_[ab]|lora_embedding_[AB](?:\.default)?|lora_magnitude_vector.*"
+    r"|mindpet_delta_lora_[ab]|tk_delta_lora_[ab]|mindpet_delta_\w+)|prefix_encoder\..+|prompt_encoder\..+"
+)
 
 
 class Place(NamedTuple):
@@ -61,6 +66,11 @@ def is_state(name: str) -> bool:
 def is_buffer(name: str) -> bool:
     """Whether it is a table that the model computes itself; present or absent, it does not matter."""
     return BUFFER.fullmatch(name) is not None
+
+
+def is_lora(name: str) -> bool:
+    """Whether it belongs to an adapter."""
+    return LORA.fullmatch(name) is not None
 
 
 def by_pattern(names: Iterable[str]) -> Mapping[str, list[tuple[Place, str]]]:

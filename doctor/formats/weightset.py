@@ -36,6 +36,8 @@ class WeightSet:
     leftovers: tuple[Path, ...] = ()
     groups: tuple[locate.Shards, ...] = ()
     partial: bool = False
+    #: each file holds a slice of every tensor (tensor parallelism), so that shapes are not the model's
+    sliced: bool = False
     unread: int = 0
 
     @cached_property

@@ -1,0 +1,273 @@
+"""Which model do these tensors make up? Family, naming layout and sizes, from names and shapes alone.
+
+A layout is recognised by what its names look like inside a layer, so that a prefix too many or too few does
+not hide it. Sizes are solved from the shapes by majority: one odd tensor does not change them, it stands out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Optional
+
+from doctor.formats.families import FAMILIES
+from doctor.formats.families import known as known_models
+from doctor.formats.families.expr import evaluate, parse, solve
+from doctor.formats.families.family import Family, Layout, Param
+from doctor.formats.families.known import Known
+from doctor.formats.layers import Place, by_pattern, is_buffer, is_lora, is_state, place
+from doctor.formats.tensor import Tensor
+
+#: Below this share of names explained and parameters present, no family is claimed.
+ENOUGH = 0.45
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well one layout of one family explains the names."""
+
+    family: Family
+    layout: Layout
+    #: what stands before the layout's names, and what the names lack of it
+    prefix: str
+    lacking: str
+    #: parts of the observed patterns that are explained, and of the required parameters that are there
+    explained: float
+    present: float
+
+    @property
+    def score(self) -> float:
+        return self.explained * self.present
+
+
+@dataclass(frozen=True)
+class Member:
+    """A tensor that is a parameter of the model."""
+
+    tensor: Tensor
+    param: Param
+    layer: Optional[int]
+    expert: Optional[int]
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A tensor whose shape does not agree with the sizes that the others agree on."""
+
+    tensor: Tensor
+    expected: tuple[Optional[int], ...]
+
+
+@dataclass(frozen=True)
+class Model:
+    """What was recognised. `symbols` are sizes by letter (see families.expr)."""
+
+    family: Family
+    layout: Layout
+    prefix: str
+    lacking: str
+    score: float
+    members: tuple[Member, ...]
+    #: names that are neither parameters, states, buffers nor adapters
+    unknown: tuple[str, ...]
+    states: tuple[str, ...]
+    buffers: tuple[str, ...]
+    adapters: tuple[str, ...]
+    symbols: Mapping[str, int]
+    odd: tuple[Odd, ...] = field(default=())
+
+    @cached_property
+    def layers(self) -> tuple[int, ...]:
+        """Numbers of the layers that have at least one tensor."""
+        return tuple(sorted({member.layer for member in self.members if member.layer is not None}))
+
+    @property
+    def depth(self) -> int:
+        """Layers as the highest number tells, without extra prediction layers."""
+        plain = [layer for layer in self.layers if "mtp" not in self.kinds.get(layer, frozenset())]
+        return max(plain) + 1 if plain else 0
+
+    @cached_property
+    def kinds(self) -> Mapping[int, frozenset[str]]:
+        """The features seen in each layer."""
+        found: dict[int, set[str]] = {}
+        for member in self.members:
+            if member.layer is not None:
+                seen = found.setdefault(member.layer, set())
+                if member.param.when:
+                    seen.add(member.param.when)
+        return {layer: frozenset(features) for layer, features in found.items()}
+
+    @cached_property
+    def features(self) -> frozenset[str]:
+        """Features of the model as a whole (``head``)."""
+        return frozenset(member.param.when for member in self.members if member.layer is None and member.param.when)
+
+    @cached_property
+    def known(self) -> Optional[Known]:
+        """The published model of these sizes."""
+        return known_models.lookup(self.family.id, self.depth, self.symbols)
+
+    @cached_property
+    def by_place(self) -> Mapping[tuple[str, Optional[int], Optional[int]], Member]:
+        """Members by pattern, layer and expert."""
+        return {(member.param.name, member.layer, member.expert): member for member in self.members}
+
+
+def fits(names: Iterable[str]) -> list[Fit]:
+    """Every layout that explains a part of the names, the best first."""
+    patterns = list(by_pattern(name for name in names if not (is_state(name) or is_buffer(name) or is_lora(name))))
+    if not patterns:
+        return []
+    found = []
+    for order, family in enumerate(FAMILIES):
+        for layout in family.layouts:
+            fit = _fit(family, layout, patterns)
+            if fit is not None:
+                found.append((-round(fit.score, 6), bool(fit.prefix) + bool(fit.lacking), order, fit))
+    found.sort(key=lambda row: row[:3])
+    return [fit for *_, fit in found]
+
+
+def recognise(tensors: Mapping[str, Tensor], prefer: Optional[Family] = None) -> Optional[Model]:
+    """The model, or None when no family fits. `prefer` wins over a better fit that is only a little better."""
+    ranked = fits(tensors)
+    if not ranked or ranked[0].score < ENOUGH:
+        return None
+    best = ranked[0]
+    if prefer is not None:
+        mine = next((fit for fit in ranked if fit.family is prefer), None)
+        if mine is not None and mine.score >= max(ENOUGH, best.score - 0.25):
+            best = mine
+    return _model(best, tensors)
+
+
+def _fit(family: Family, layout: Layout, patterns: list[str]) -> Optional[Fit]:
+    params = family.own_params(layout)
+    inside = {name.partition("{i}.")[2]: name.partition("{i}.")[0] for name in (p.name for p in params if p.in_layer)}
+    heads = Counter(
+        pattern.partition("{i}.")[0]
+        for pattern in patterns
+        if "{i}." in pattern and pattern.partition("{i}.")[2] in inside
+    )
+    if not heads:
+        return None
+    seen = min(heads, key=lambda head: (-heads[head], len(head), head))
+    wanted = next(iter(inside.values()))
+    if seen.endswith(wanted) and _at_a_dot(seen, wanted):
+        prefix, lacking = seen[: len(seen) - len(wanted)], ""
+    elif wanted.endswith(seen) and _at_a_dot(wanted, seen):
+        prefix, lacking = "", wanted[: len(wanted) - len(seen)]
+    else:
+        return None
+    table = {param.name: param for param in params}
+    hit = {name for name in (own_name(pattern, table, prefix, lacking) for pattern in patterns) if name}
+    explained = sum(own_name(pattern, table, prefix, lacking) is not None for pattern in patterns) / len(patterns)
+    required = [param.name for param in params if not param.when]
+    present = sum(name in hit for name in required) / len(required)
+    return Fit(family, layout, prefix, lacking, explained, present)
+
+
+def _at_a_dot(longer: str, shorter: str) -> bool:
+    return len(longer) == len(shorter) or longer[len(longer) - len(shorter) - 1] == "."
+
+
+def own_name(pattern: str, table: Mapping[str, Param], prefix: str, lacking: str) -> Optional[str]:
+    """The layout's name for an observed pattern, or None."""
+    if prefix and pattern.startswith(prefix) and pattern[len(prefix) :] in table:
+        return pattern[len(prefix) :]
+    if lacking and lacking + pattern in table:
+        return lacking + pattern
+    return pattern if pattern in table else None
+
+
+def _model(fit: Fit, tensors: Mapping[str, Tensor]) -> Model:
+    table = {param.name: param for param in fit.family.own_params(fit.layout)}
+    cache: dict[str, Optional[Param]] = {}
+    members, unknown, states, buffers, adapters = [], [], [], [], []
+    for name, tensor in tensors.items():
+        at = place(name)
+        if at.pattern not in cache:
+            own = own_name(at.pattern, table, fit.prefix, fit.lacking)
+            cache[at.pattern] = table[own] if own else None
+        param = cache[at.pattern]
+        if param is not None:
+            members.append(_member(tensor, param, at))
+        elif is_state(name):
+            states.append(name)
+        elif is_buffer(name):
+            buffers.append(name)
+        elif is_lora(name):
+            adapters.append(name)
+        else:
+            unknown.append(name)
+    symbols = _solve(members)
+    odd = tuple(
+        Odd(member.tensor, expected)
+        for member in members
+        if ((expected := _expected(member.param, symbols)) != member.tensor.shape and None not in expected)
+        or len(expected) != len(member.tensor.shape)
+    )  # fmt: skip
+    return Model(
+        fit.family,
+        fit.layout,
+        fit.prefix,
+        fit.lacking,
+        fit.score,
+        tuple(members),
+        tuple(unknown),
+        tuple(states),
+        tuple(buffers),
+        tuple(adapters),
+        symbols,
+        odd,
+    )
+
+
+def _member(tensor: Tensor, param: Param, at: Place) -> Member:
+    return Member(tensor, param, at.layer, at.expert)
+
+
+def _expected(param: Param, symbols: Mapping[str, int]) -> tuple[Optional[int], ...]:
+    return tuple(evaluate(axis, symbols) for axis in param.shape)
+
+
+def _solve(members: Iterable[Member]) -> dict[str, int]:
+    """Sizes of the symbols by majority, those that stand alone first."""
+    equations: Counter[tuple[str, int]] = Counter()
+    first: dict[tuple[str, int], int] = {}
+    experts: set[int] = set()
+    for order, member in enumerate(members):
+        if member.expert is not None:
+            experts.add(member.expert)
+        if len(member.param.shape) == len(member.tensor.shape):
+            for axis, length in zip(member.param.shape, member.tensor.shape):
+                equations[axis, length] += 1
+                first.setdefault((axis, length), order)
+    symbols: dict[str, int] = {"E": max(experts) + 1} if experts else {}
+    while True:
+        votes: dict[str, Counter[int]] = {}
+        earliest: dict[tuple[str, int], int] = {}
+        fewest = min((_unknown(axis, symbols) for axis, _ in equations if _unknown(axis, symbols)), default=0)
+        if fewest != 1:
+            return symbols
+        simple = min(len(parse(axis)) for axis, _ in equations if _unknown(axis, symbols) == 1)
+        for (axis, length), count in equations.items():
+            if len(parse(axis)) > simple:
+                continue
+            answer = solve(axis, length, symbols)
+            if answer is not None:
+                symbol, value = answer
+                votes.setdefault(symbol, Counter())[value] += count
+                key = (symbol, value)
+                earliest[key] = min(earliest.get(key, 1 << 60), first[axis, length])
+        if not votes:
+            return symbols
+        for symbol, found in votes.items():
+            symbols[symbol] = min(found, key=lambda value: (-found[value], earliest[symbol, value]))
+
+
+def _unknown(axis: str, symbols: Mapping[str, int]) -> int:
+    return len({symbol for _, names in parse(axis) for symbol in names if symbol not in symbols})
