@@ -25,6 +25,7 @@ COMMANDS: dict[str, Text] = {
     "run": Text("start a training command and watch it", "启动训练命令并全程诊断"),
     "explain": Text("find the cause of an error message, code or log", "解释报错、错误码或日志的原因"),
     "train": Text("train with the built-in MindSpore trainer, watched", "用内置训练器训练，并实时诊断"),
+    "estimate": Text("estimate memory, global batch and what would fit", "估算显存、全局 batch 与可行方案"),
     "rules": Text("list, show or validate rules", "列出、查看或校验规则"),
     "demo": Text("tour the doctor on this machine, without hardware", "无需硬件的完整演示"),
 }
@@ -118,7 +119,7 @@ def common_options(parser: argparse.ArgumentParser, formats: Sequence[str]) -> N
     group.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="colour (NO_COLOR is honoured)"
     )
-    group.add_argument("--config", metavar="FILE", default=None, help="settings (default ./doctor.toml)")
+    group.add_argument("--config", dest="settings_file", metavar="FILE", default=None, help="settings (default ./doctor.toml)")
     group.add_argument("-v", "--verbose", action="store_true", help="everything: all evidence, every skipped check")
     group.add_argument("-q", "--quiet", action="store_true", help="findings and verdict only")
 
@@ -126,7 +127,7 @@ def common_options(parser: argparse.ArgumentParser, formats: Sequence[str]) -> N
 def _apply_settings(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     from doctor.settings import load_settings
 
-    settings = load_settings(args.config)
+    settings = load_settings(args.settings_file)
     args.settings = settings
     args.format = args.format or settings.format or "text"
     args.fail_on = args.fail_on or settings.fail_on or "error"

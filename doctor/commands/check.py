@@ -33,7 +33,7 @@ _POWER = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="config, weights, data set or run folder")
-    parser.add_argument("--devices", type=_count, metavar="N", help="how many NPUs the run will use")
+    parser.add_argument("--devices", type=count, metavar="N", help="how many NPUs the run will use")
     parser.add_argument("--device-memory", type=size, metavar="64GB", help="memory of one NPU")
     parser.add_argument("--mindformers", metavar="VERSION", help="release that will read the config")
     parser.add_argument("--weights", metavar="PATH", help="weights that the config will load")
@@ -185,14 +185,14 @@ def _say(text: Text, args: argparse.Namespace) -> None:
     sys.stderr.write(f"doctor: {text.pick(args.lang)}\n")
 
 
-def _count(word: str) -> int:
+def count(word: str) -> int:
     value = int(word)
     if not 1 <= value <= 1_000_000:
         raise argparse.ArgumentTypeError(f"{word}: not a number of devices (1 to 1000000)")
     return value
 
 
-_count.__name__ = "number of devices"
+count.__name__ = "number of devices"
 
 
 def size(word: str) -> int:

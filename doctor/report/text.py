@@ -9,7 +9,7 @@ from doctor.check import CheckOutcome
 from doctor.escape import visible
 from doctor.finding import Evidence, Finding, Fix, Text
 from doctor.report.model import Report
-from doctor.report.width import wrap
+from doctor.report.width import cell_width, wrap
 
 _COLOUR = {
     "fatal": "1;31",
@@ -62,7 +62,11 @@ def render(
     """The lines of a report. The last one is the verdict and what to run next."""
     if not quiet:
         for text in report.headline:
-            yield from wrap(visible(text.pick(lang)), width)
+            line = visible(text.pick(lang))
+            if cell_width(line) <= width:
+                yield line  # tables keep their blanks
+            else:
+                yield from wrap(line, width)
         if report.headline and (report.findings or report.collect):
             yield ""
     shown = report.findings if verbose else report.findings[:SHOWN]

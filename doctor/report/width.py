@@ -31,14 +31,14 @@ def wrap(text: str, width: int, first: str = "", rest: str = "") -> Iterator[str
         if word == " ":
             room = True
             continue
-        gap = 1 if room and line.strip() and line != rest else 0
+        gap = 1 if room and line.strip(" ") and line != rest else 0
         if used + gap + size > width and line not in (first, rest) and word[0] not in _NO_START:
-            yield line.rstrip()
+            yield line.rstrip(" ")
             line, used, gap = rest, cell_width(rest), 0
         line += " " * gap + word
         used += gap + size
         room = False
-    yield line.rstrip()
+    yield line.rstrip(" ")
 
 
 def _words(text: str) -> Iterator[str]:

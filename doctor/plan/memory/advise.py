@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import groupby, product
 from typing import Optional
 
 from doctor.finding import Text
@@ -18,7 +18,7 @@ _SHORTEST = 512
 
 @dataclass(frozen=True)
 class Step:
-    """One change, the layout after it, and its peak in bytes."""
+    """One change (a halving may count several times), the layout after it, and its peak in bytes."""
 
     change: Text
     layout: Layout
@@ -71,8 +71,9 @@ def _apply(layout: Layout, changes: list[_Change]) -> Layout:
 
 
 def _steps(shape: ModelShape, layout: Layout, device: int, changes: list[_Change]) -> Iterator[Step]:
-    for change in changes:
-        layout = change.make(layout) or layout
+    for change, times in groupby(changes):
+        for _ in times:
+            layout = change.make(layout) or layout
         verdict = estimate(shape, layout, device)
         yield Step(change.describe(layout), layout, verdict.peak, verdict.fits)
 

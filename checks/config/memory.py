@@ -1,0 +1,83 @@
+"""Device memory: whether what the plan asks for fits the card, before anything is launched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from doctor.check import Skip, check
+from doctor.checks.config.judge import RUNS, applies
+from doctor.finding import Evidence, Finding, Severity, Text
+from doctor.plan.memory.advise import Step, steps_to_fit
+from doctor.plan.memory.estimate import RESERVE, Estimate, estimate
+from doctor.plan.memory.reading import NotKnown, layout_of, shape_of
+from doctor.plan.plan import Plan
+from doctor.rule import Rule
+
+GB = 2**30
+
+_RULE = Rule(
+    id="CFG-MEM-001",
+    name="memory-exceeds-device",
+    severity=Severity.ERROR,
+    category="oom-device",
+    title=Text(
+        "The run needs {peak:.1f} GB a card of {card:.0f} GB", "单卡需要 {peak:.1f} GB 显存，超过 {card:.0f} GB"
+    ),
+    why=Text(
+        "Stage {stage}: weights {weights:.1f} + gradients {gradients:.1f} + optimizer {optimizer:.1f} + activations "
+        "{activations:.1f} + buffers {buffers:.1f} GB, and driver and framework hold {reserve:.1f} GB. It would end "
+        "with an out-of-memory error in the first steps.",
+        "stage {stage}：权重 {weights:.1f} + 梯度 {gradients:.1f} + 优化器状态 {optimizer:.1f} + 激活 {activations:.1f} "
+        "+ 缓冲 {buffers:.1f} GB，另有驱动与框架占用 {reserve:.1f} GB，前几步就会显存不足。",
+    ),
+    fix=Text("In this order: {steps}.", "按顺序：{steps}。"),
+    verify="doctor estimate {path} --device-memory {card:.0f}GB",
+    confidence=0.9,
+)
+
+
+@check(_RULE)
+@applies(RUNS, training=True, complete=True)
+def memory_exceeds_device(plan: Plan) -> Iterator[Finding]:
+    if plan.device_memory is None:
+        raise Skip(
+            Text(
+                "the size of a card is not known: give --device-memory 64GB",
+                "未知单卡显存：请指定 --device-memory 64GB",
+            )
+        )
+    try:
+        shape = shape_of(plan)
+        layout = layout_of(plan, shape)
+    except NotKnown as missing:
+        raise Skip(missing.reason) from None
+    result = estimate(shape, layout, plan.device_memory)
+    if result.fits is False:
+        yield exceeds(result, steps_to_fit(shape, layout, plan.device_memory), str(plan.document.path), plan)
+
+
+def exceeds(result: Estimate, steps: Sequence[Step], path: str, plan: Plan) -> Finding:
+    """The finding for an estimate that does not fit, with the figures of its fullest stage and the cure."""
+    worst = max(result.stages, key=lambda stage: stage.total)
+    listed = Text("; ".join(step.change.en for step in steps), "；".join(step.change.zh for step in steps))
+    figures = {
+        name: getattr(worst, name) / GB for name in ("weights", "gradients", "optimizer", "activations", "buffers")
+    }
+    finding = _RULE.finding(
+        evidence=[
+            Evidence.at(
+                plan.batch.per_device.location,
+                observed=round(worst.total / GB, 1),
+                expected=round(((result.device or 0) - RESERVE) / GB, 1),
+            )
+        ],
+        peak=worst.total / GB,
+        card=(result.device or 0) / GB,
+        stage=worst.stage,
+        reserve=RESERVE / GB,
+        path=path,
+        **figures,
+    )
+    summary = Text(_RULE.fix.en.replace("{steps}", listed.en), _RULE.fix.zh.replace("{steps}", listed.zh))
+    return replace(finding, fixes=(replace(finding.fixes[0], summary=summary),))
