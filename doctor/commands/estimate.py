@@ -82,9 +82,7 @@ def _inputs(plan: Plan, args: argparse.Namespace) -> tuple[ModelShape, Layout]:
                 f"{args.config}: cannot estimate: {missing.reason.en}.",
                 f"{args.config}：无法估算：{missing.reason.zh}。",
             ),
-            Text(
-                "Give it in the file, or with --batch / --sequence.", "请在文件中给出，或用 --batch / --sequence 指定。"
-            ),
+            Text("Give it in the file.", "请在文件中给出。"),
         ) from None
     asked = {name: value for name, value in (("micro_batch", args.batch), ("sequence", args.sequence)) if value}
     return shape, replace(layout, profile=args.profile, **asked)
