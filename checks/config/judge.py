@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Optional
 
-from doctor.check import Skip
+from doctor.check import Check, Skip
 from doctor.escape import visible
 from doctor.finding import Edit, Evidence, Finding, Fix, Location, Text
 from doctor.plan.plan import Dialect, Plan
@@ -135,6 +135,12 @@ def _short(value: Value) -> Any:
         plain = value.plain()
         return plain if len(repr(plain)) <= 160 else f"list of {len(plain)}"
     return visible(value.value, 80) if isinstance(value.value, str) else value.value
+
+
+def because(check: Check[Any], en: str, zh: str) -> Text:
+    """What is wrong with the user's numbers, and then why that matters."""
+    why = check.rule.why
+    return Text(f"{en} {why.en}", f"{zh}{why.zh}")
 
 
 def shown(value: Value) -> str:

@@ -97,13 +97,14 @@ def _tokens(plan: Plan, total: Optional[int]) -> Optional[int]:
 
 
 def pipeline_layers(plan: Plan) -> Optional[int]:
-    """Layers that a graph-mode pipeline shares out. Legacy DeepSeek counts its multi-token prediction layers too;
-    mcore does not (LayerSetting of both)."""
+    """Layers that a graph-mode pipeline shares out. Legacy DeepSeek and mcore of 1.6 count the multi-token prediction
+    layers too; mcore of 1.7 and later does not (LayerSetting of each)."""
     layers = plan.model.layers.count
     if layers is None:
         return None
     extra = plan.model.field("mtp_num_layers")
-    if plan.dialect is Dialect.LEGACY and extra.whole:
+    counted = plan.dialect is Dialect.LEGACY or (plan.dialect is Dialect.MCORE and plan.release.before("1.7.0"))
+    if counted and extra.whole:
         return layers + max(extra.whole, 0)
     return layers
 
