@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
+from doctor.diagnosis import diagnose_text
 from doctor.finding import Finding, Severity
 from doctor.match.pack import Pack, load_pack
 
@@ -67,9 +68,7 @@ def half_of(report_id: str) -> str:
 
 
 def score(report: dict[str, Any], pack: Pack) -> Score:
-    from doctor.commands.explain import explain_text
-
-    explanation = explain_text(str(report["error"]), pack=pack)
+    explanation = diagnose_text(str(report["error"]), pack=pack)
     return Score(report, explanation.findings, explanation.unknown)
 
 

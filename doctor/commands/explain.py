@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Optional, Union
 
+from doctor.commands.shown import report_on
+from doctor.diagnosis import diagnose_paths, diagnose_text
 from doctor.errors import EXIT_FINDINGS, EXIT_OK, UsageError
+from doctor.escape import visible
 from doctor.finding import Finding, Text
-from doctor.match.explain import Explanation, explain
+from doctor.match.explain import Explanation
 from doctor.match.pack import Pack, load_pack
 from doctor.report.model import Collect, Report
 
@@ -36,22 +39,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from doctor.report.write import emit
 
-    pack = load_pack(args.settings.rules)
-    report = _report(list(args.words), pack, args.lang)
+    report = _report(list(args.words), load_pack(args.settings.rules))
     emit(report, args)
     return EXIT_FINDINGS if report.unknown else EXIT_OK
 
 
 def build_report(text: Union[str, bytes]) -> Report:
-    """The Python API: text of any kind, a code or a rule id (no files)."""
+    """The Python face: a text of any kind, a code or a rule id; no files."""
     pack = load_pack()
-    named = _named(text, pack) if isinstance(text, str) else None
-    return named if named is not None else of_explanation(explain_text(text, pack=pack))
-
-
-def explain_text(text: Union[str, bytes], source: str = "-", pack: Optional[Pack] = None) -> Explanation:
-    """Explains a text with the rules on its lines and the detectors on its numbers."""
-    return explain(text, source, pack=pack)
+    named = report_on(text, pack) if isinstance(text, str) else None
+    return named if named is not None else of_explanation(diagnose_text(text, pack=pack))
 
 
 def of_explanation(explanation: Explanation, **facts: Any) -> Report:
@@ -94,7 +91,7 @@ def _next(findings: Sequence[Finding], collect: Sequence[Collect]) -> Optional[s
     return None
 
 
-def _report(words: list[str], pack: Pack, lang: str) -> Report:
+def _report(words: list[str], pack: Pack) -> Report:
     if not words or words == ["-"]:
         if not words and sys.stdin.isatty():
             raise UsageError(
@@ -104,29 +101,34 @@ def _report(words: list[str], pack: Pack, lang: str) -> Report:
                     '请给出文本、文件、错误码或规则编号：doctor explain "…"',
                 ),
             )
-        return of_explanation(explain_text(_stdin(), "<stdin>", pack))
+        return of_explanation(diagnose_text(sys.stdin.buffer.read(), "<stdin>", pack))
     text = " ".join(words)
     if len(words) == 1:
-        named = _named(text, pack)
+        named = report_on(text, pack)
         if named is not None:
             return named
-        path = Path(text)
-        if _is_file(text):
-            return of_explanation(explain_text(path.read_bytes(), text, pack))
-    return of_explanation(explain_text(text, "<text>", pack))
+    if all(_exists(word) for word in words):
+        return of_explanation(diagnose_paths(words, pack))
+    if len(words) == 1 and _looks_like_path(text):
+        raise UsageError(
+            Text(
+                f"{visible(text, 200)}: there is no such file or folder.", f"{visible(text, 200)}：文件或目录不存在。"
+            ),
+            Text("Check the spelling; a relative path starts here.", "请检查拼写；相对路径从当前目录算起。"),
+        )
+    return of_explanation(diagnose_text(text, "<text>", pack))
 
 
-def _stdin() -> bytes:
-    return sys.stdin.buffer.read()
-
-
-def _is_file(word: str) -> bool:
+def _exists(word: str) -> bool:
     try:
         return os.path.exists(word)
     except (OSError, ValueError):
         return False
 
 
-def _named(word: str, pack: Pack) -> Optional[Report]:
-    """The report on a rule id or a code, or None when the word is neither."""
-    return None
+def _looks_like_path(word: str) -> bool:
+    """One word that can hardly be anything but the name of a log."""
+    return (
+        re.fullmatch(r"(?:\.{0,2}/)?[\w.@+-]+(?:/[\w.@+-]+)*\.(?:log|txt|out|err|gz)|\.{0,2}/[\w./-]+", word)
+        is not None
+    )

@@ -31,7 +31,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(paths: list[Path], lang: str) -> int:
     from doctor.match.pack import load_pack
-    from doctor.match.rulefile import RuleError
     from doctor.match.validate import check_pack, unknown_consequences
 
     files, faults = [], []
@@ -42,10 +41,7 @@ def _check(paths: list[Path], lang: str) -> int:
         files.extend(some_files)
         faults.extend(some_faults)
     known = {name for item in files for name in (item.rule.id, item.rule.rule.name)} | set(CATEGORIES)
-    try:
-        known |= {name for rule in load_pack().rules for name in (rule.id, rule.rule.name)}
-    except RuleError as error:
-        sys.stderr.write(visible(str(error)) + "\n")
+    known |= {name for rule in load_pack().rules for name in (rule.id, rule.rule.name)}
     faults.extend(unknown_consequences(files, known))
     for fault in faults:
         _out(visible(f"{fault.path}: {fault.what}"))

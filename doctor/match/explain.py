@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
@@ -22,6 +22,8 @@ _STEP = re.compile(
     rb"""|\{["']loss["']:\s*[-+]?\d+\.\d+""",
     re.IGNORECASE,
 )
+#: below this the answer asks for more material
+_SURE = 0.5
 
 
 @dataclass(frozen=True)
@@ -41,29 +43,50 @@ def explain(
     source: str = "-",
     facts: Optional[Mapping[str, Any]] = None,
     pack: Optional[Pack] = None,
-    others: Sequence[Finding] = (),
 ) -> Explanation:
-    """Explains an error text, a log or a question in words. `others` are findings of detectors on its numbers."""
+    """Explains an error text, a log or a question in words, by the rules on its lines."""
     rules = pack if pack is not None else load_pack()
-    chunks = list(chunks_of(text, source))
     scanner = Scanner(rules, facts)
     hits: list[Hit] = []
     steps: dict[tuple[str, Optional[int]], list[int]] = {}
+    chunks = list(chunks_of(text, source))
     for chunk in chunks:
         hits.extend(scanner.scan(chunk))
         steps.setdefault((chunk.source, chunk.rank), []).extend(_step_lines(chunk.data, chunk.first_line))
     hits.extend(scanner.finish())
     progress = Progress({key: lines for key, lines in steps.items() if lines})
-    counts = {rule: tally.count for (rule, _), tally in scanner.tallies.items()}
-    findings = reason(hits, rules, others, progress, counts)
-    whole = text if isinstance(text, str) else b"".join(chunk.data for chunk in chunks).decode("utf-8", "replace")
+    return conclude(hits, scanner, words_of(text), progress)
+
+
+def conclude(
+    hits: Iterable[Hit],
+    scanner: Scanner,
+    text: str,
+    progress: Optional[Progress] = None,
+    others: Sequence[Finding] = (),
+) -> Explanation:
+    """The explanation that all hits of a scanner and the findings made elsewhere (`others`) come to. `text` is the
+    text, or the end of a long one: for questions, and for what to say when nothing fits."""
+    pack = scanner.pack
+    counts: dict[str, int] = {}
+    for (rule, _), tally in scanner.tallies.items():
+        counts[rule] = counts.get(rule, 0) + tally.count
+    findings = reason(hits, pack, others, progress, counts) or answers(text, pack)
     if not findings:
-        findings = answers(whole, rules)
-    collect = what_to_collect(whole)
-    if findings:
-        weak = max(finding.confidence for finding in findings) < 0.5
-        return Explanation(findings, collect=collect if weak else ())
-    return Explanation(unknown=True, collect=collect, nearest=nearest_rules(whole, rules), skeleton=skeleton(whole))
+        nearest = nearest_rules(text, pack)
+        return Explanation(unknown=True, collect=what_to_collect(text), nearest=nearest, skeleton=skeleton(text))
+    weak = max(finding.confidence for finding in findings) < _SURE
+    return Explanation(findings, collect=what_to_collect(text) if weak else ())
+
+
+def words_of(text: Union[str, bytes]) -> str:
+    """The text as characters, whatever its encoding."""
+    if isinstance(text, str):
+        return text
+    from doctor.escape import decode
+    from doctor.match.document import as_utf8
+
+    return decode(as_utf8(text))
 
 
 def _step_lines(data: bytes, first_line: int) -> list[int]:

@@ -73,31 +73,48 @@ def rule_paths(folder: Path) -> list[Path]:
     )
 
 
-def read_files(folders: Iterable[Path]) -> list[RuleFile]:
-    """Reads all rule files; a rule of a later folder replaces one of the same id in an earlier folder.
+def read_files(folder: Path, strict: bool = True) -> list[RuleFile]:
+    """Reads all rule files of a folder, in the order of ids.
 
-    Raises RuleError when a file is wrong or two files of one folder share an id or a name.
+    Raises RuleError when a file is wrong or two share an id or a name. Not `strict`, such a file is left out: one
+    broken rule does not take the others with it.
     """
     found: dict[str, RuleFile] = {}
-    for folder in folders:
-        here: dict[str, str] = {}
-        for path in rule_paths(folder):
+    owners: dict[str, str] = {}
+    for path in rule_paths(folder):
+        try:
             item = read_rule(path)
             for key in (item.rule.id, item.rule.rule.name):
-                other = here.setdefault(key, str(path))
-                if other != str(path):
-                    raise RuleError(str(path), "id" if key == item.rule.id else "name", f"{key} is taken by {other}")
+                if owners.setdefault(key, str(path)) != str(path):
+                    raise RuleError(
+                        str(path), "id" if key == item.rule.id else "name", f"{key} is taken by {owners[key]}"
+                    )
+        except RuleError:
+            if strict:
+                raise
+        else:
             found[item.rule.id] = item
     return [found[key] for key in sorted(found)]
 
 
 def load_pack(extra: Sequence[Path] = ()) -> Pack:
-    """The rules of the program and of the `extra` folders, from the cache when it is fresh.
+    """The rules of the program and of the `extra` folders, from the cache when it is fresh; a rule of a later folder
+    replaces one with the same id before it.
 
-    Raises RuleError when a rule file cannot be used.
+    Raises RuleError when a file of an extra folder cannot be used or a folder is not there.
     """
     from doctor.match.cache import cached_rules
 
-    folders = [rules_folder(), *extra]
-    rules, key = cached_rules(folders, lambda: [item.rule for item in read_files(folders)])
+    for folder in extra:
+        if not folder.exists():
+            raise RuleError(str(folder), "", "there is no such file or folder")
+    own = rules_folder()
+
+    def read() -> list[TextRule]:
+        rules = {item.rule.id: item.rule for item in read_files(own, strict=False)}
+        for folder in extra:
+            rules.update((item.rule.id, item.rule) for item in read_files(folder))
+        return list(rules.values())
+
+    rules, key = cached_rules([own, *extra], read)
     return Pack(rules, key)

@@ -17,10 +17,24 @@ _MOST = 4
 _WORD = re.compile(r"[a-z0-9_.+-]+")
 
 
+#: what questions do not have: time stamps, levels, exceptions, values, paths, codes, lists
+_LOG = re.compile(
+    r"\d\d:\d\d:\d\d|\[(?:ERROR|WARNING|INFO|CRITICAL|rank ?\d+)\]|\b(?:ERROR|WARNING|INFO)\b|\b\w+(?:Error|Exception|Warning): "
+    r"|[{}<>|]|\w\(|[:=] ?-?\d+\.\d|/\w+/|\.(?:py|cc|cpp|so|h)\b|0x[0-9a-f]{4,}|\bE[A-Z1-9]\d{4}\b",
+    re.IGNORECASE,
+)
+
+
+def is_question(text: str) -> bool:
+    """Whether a text is words of a person rather than lines of a program."""
+    stripped = text.strip()
+    return bool(stripped) and len(stripped) <= LONGEST and stripped.count("\n") <= 1 and not _LOG.search(stripped)
+
+
 def answers(text: str, pack: Pack) -> tuple[Finding, ...]:
     """Findings of the rules whose `asked` words stand in a short text, the most exact first."""
     question = " ".join(text.lower().split())
-    if not question or len(question) > LONGEST or text.strip().count("\n") > 2:
+    if not is_question(text):
         return ()
     scored = []
     for rule in pack.rules:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Optional
 
+from doctor.errors import UsageError
 from doctor.finding import CATEGORIES, Severity, Text
 from doctor.match import regex
 from doctor.match.tables import KINDS
@@ -36,14 +37,16 @@ _CHINESE = re.compile("[\u4e00-\u9fff]")
 _FOLD = re.compile("(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) (?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
 
 
-class RuleError(Exception):
-    """A rule file that cannot be used: `path`, the key it is about, and what is wrong."""
+class RuleError(UsageError):
+    """A rule file that cannot be used: `path`, the key it is about, and what is wrong (`fault`, in English, as keys are)."""
 
-    def __init__(self, path: str, key: str, what: str) -> None:
-        super().__init__(f"{path}: {key}: {what}" if key else f"{path}: {what}")
+    def __init__(self, path: str, key: str, fault: str) -> None:
+        line = f"{path}: {key}: {fault}" if key else f"{path}: {fault}"
+        hint = Text("All faults of a pack: doctor rules check PATH", "查看规则包的全部问题：doctor rules check PATH")
+        super().__init__(Text(f"{line}.", f"{line}。"), hint)
         self.path = path
         self.key = key
-        self.what = what
+        self.fault = fault
 
 
 def read_rule(path: Path, origin: Optional[str] = None) -> RuleFile:
@@ -143,10 +146,15 @@ class _Reader:
         self.known(pair, ("en", "zh"), key)
         english = self.text(pair.get("en"), f"{key}.en")
         chinese = self.text(pair.get("zh"), f"{key}.zh")
+        for lang, words in (("en", english), ("zh", chinese)):
+            if len(words) > 1 and words[0] == words[-1] == '"':
+                raise self.error(f"{key}.{lang}", "is quoted twice: leave the quotes out of a block (>-)")
         if _CHINESE.search(english):
             raise self.error(f"{key}.en", "holds Chinese")
+        if key.startswith("defaults."):
+            return Text(pair["en"], pair["zh"])
         own_words = _PLACEHOLDER.sub("", chinese).strip(" .。,，:：")
-        if not key.startswith("defaults.") and own_words and not _CHINESE.search(chinese):
+        if own_words and not _CHINESE.search(chinese):
             raise self.error(f"{key}.zh", "holds no Chinese")
         return Text(english, _FOLD.sub("", chinese))
 

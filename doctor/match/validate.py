@@ -29,7 +29,7 @@ def check_pack(folder: Path) -> tuple[list[RuleFile], list[Fault]]:
         try:
             item = read_rule(path)
         except RuleError as error:
-            faults.append(Fault(str(path), f"{error.key}: {error.what}" if error.key else error.what))
+            faults.append(Fault(str(path), f"{error.key}: {error.fault}" if error.key else error.fault))
             continue
         files.append(item)
         faults.extend(Fault(str(path), what) for what in failures(item))

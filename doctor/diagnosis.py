@@ -1,0 +1,154 @@
+"""What a text or the logs of a run say as a whole: the rules on their lines and the detectors on their numbers.
+
+One pass over the bytes in bounded memory, for `doctor explain` and the Python face; `doctor.session` does the same
+live and judges in addition what silence means.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from doctor.finding import Finding, Text
+from doctor.match.aside import Progress
+from doctor.match.document import chunks_of
+from doctor.match.explain import Explanation, conclude, words_of
+from doctor.match.line import normal
+from doctor.match.pack import Pack, load_pack
+from doctor.match.reason import finding_of
+from doctor.match.scan import Hit, Scanner
+from doctor.match.textrule import TextRule
+from doctor.match.words import filled, values_of
+from doctor.records.record import Chunk, Metric
+
+if TYPE_CHECKING:
+    from doctor.detect import Alarm, Detector
+    from doctor.records.metrics import MetricReader
+
+#: whether a block can hold step lines at all; saves the import of all that reads them
+_NUMBERS = re.compile(rb"[Ll]oss|LOSS|it/s|s/it|step[ _]time|per_step_time|\"metric\"")
+#: of a long text so much of the end is kept in words
+_TAIL = 64 * 1024
+#: step lines remembered per stream: enough to know that a run went on
+_LAST_STEPS = 4
+#: the step lines of one rank in one source
+_Stream = tuple[str, Optional[int]]
+
+
+def diagnose_text(
+    text: Union[str, bytes],
+    source: str = "-",
+    pack: Optional[Pack] = None,
+    facts: Optional[Mapping[str, Any]] = None,
+) -> Explanation:
+    """Explains a text of any encoding, with line numbers and offsets in it."""
+    return _diagnose(chunks_of(text, source), pack, facts, words_of(text))
+
+
+def diagnose_paths(
+    paths: Sequence[Union[str, Path]], pack: Optional[Pack] = None, facts: Optional[Mapping[str, Any]] = None
+) -> Explanation:
+    """Explains log files and folders of logs, of any size. Raises UsageError when one cannot be read."""
+    return _diagnose(_chunks(paths), pack, facts, None)
+
+
+def _chunks(paths: Sequence[Union[str, Path]]) -> Iterator[Chunk]:
+    from doctor.records.discover import discover
+    from doctor.records.reader import read
+
+    for log in discover(paths):
+        for part in log.parts:
+            yield from read(part, log.rank)
+
+
+def _diagnose(
+    chunks: Iterable[Chunk], pack: Optional[Pack], facts: Optional[Mapping[str, Any]], words: Optional[str]
+) -> Explanation:
+    rules = pack if pack is not None else load_pack()
+    scanner = Scanner(rules, facts)
+    numbers = _Numbers()
+    hits: list[Hit] = []
+    tail = b""
+    for chunk in chunks:
+        hits.extend(scanner.scan(chunk))
+        numbers.feed(chunk)
+        if words is None:
+            tail = (tail + normal(chunk.data[-_TAIL:]))[-_TAIL:]
+    hits.extend(scanner.finish())
+    text = words if words is not None else tail.decode("utf-8", "replace")
+    return conclude(hits, scanner, text, numbers.progress(), numbers.findings(rules))
+
+
+class _Numbers:
+    """The step records of all streams, each fed to detectors of its own."""
+
+    def __init__(self) -> None:
+        self._reader: Optional[MetricReader] = None
+        self._detectors: dict[_Stream, list[Detector]] = {}
+        self._steps: dict[_Stream, list[int]] = {}
+        #: stream, rule -> the alarm that stands
+        self._alarms: dict[tuple[_Stream, str], Alarm] = {}
+
+    def feed(self, chunk: Chunk) -> None:
+        if self._reader is None:
+            if _NUMBERS.search(chunk.data) is None:
+                return
+            from doctor.records.metrics import MetricReader
+
+            self._reader = MetricReader()
+        for metric in self._reader.feed(chunk):
+            self._step(metric)
+
+    def _step(self, metric: Metric) -> None:
+        from doctor.detect import detectors
+
+        key = (metric.source, metric.rank)
+        if metric.loss is not None:
+            steps = self._steps.setdefault(key, [])
+            steps.append(metric.line)
+            del steps[:-_LAST_STEPS]
+        if key not in self._detectors:
+            self._detectors[key] = detectors()
+        for detector in self._detectors[key]:
+            self._hear(key, detector.feed(metric))
+
+    def _hear(self, key: _Stream, alarms: Iterable[Alarm]) -> None:
+        for alarm in alarms:
+            if alarm.kind == "resolved":
+                self._alarms.pop((key, alarm.rule), None)
+            elif alarm.kind == "opened" or (key, alarm.rule) in self._alarms:
+                self._alarms[(key, alarm.rule)] = alarm
+
+    def progress(self) -> Progress:
+        return Progress(dict(self._steps))
+
+    def findings(self, pack: Pack) -> tuple[Finding, ...]:
+        """One finding a rule: of the stream in which it began first."""
+        for key in sorted(self._detectors, key=str):
+            for detector in self._detectors[key]:
+                self._hear(key, detector.end())
+        found: dict[str, Finding] = {}
+        for place in sorted(self._alarms, key=lambda item: (_onset(self._alarms[item]), str(item))):
+            alarm = self._alarms[place]
+            rule = pack.get(alarm.rule)
+            if rule is not None and alarm.rule not in found:
+                found[alarm.rule] = finding_of_alarm(alarm, rule)
+        return tuple(found[rule] for rule in sorted(found))
+
+
+def _onset(alarm: Alarm) -> int:
+    return alarm.onset if alarm.onset is not None else 0
+
+
+def finding_of_alarm(alarm: Alarm, rule: TextRule) -> Finding:
+    """The finding that an alarm of a detector stands for."""
+    values = values_of(rule, {})
+    values.update((name, value if isinstance(value, (str, int, Text)) else str(value)) for name, value in alarm.values)
+    finding = finding_of(rule, values, alarm.evidence)
+    return finding.with_(
+        message=filled(alarm.message, values) if alarm.message is not None else finding.message,
+        severity=alarm.severity or finding.severity,
+        confidence=finding.confidence if alarm.confidence is None else alarm.confidence,
+    )
