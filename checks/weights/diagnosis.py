@@ -107,6 +107,8 @@ def diagnose(subject: Weights) -> Optional[Diagnosis]:
     head = "head" in {param.when for param in model.family.params}
     head_missing = head and "head" not in model.features and _head_wanted(model, expected)
     odd, transposed, vocabulary = ((), (), ()) if sliced else _sort_odd(model)
+    if any(item.tensor.shape[0] == difference.expected for item in vocabulary for difference in differences):
+        differences = tuple(item for item in differences if item.symbol != "V")
     return Diagnosis(
         model,
         expected,

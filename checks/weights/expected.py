@@ -34,6 +34,8 @@ class Expected:
     error: Optional[Text] = None
     #: whether it is a training config and not the file that came with the weights
     training: bool = False
+    #: the field that the family needs and the config lacks
+    lacking: Optional[str] = None
 
     def evidence(self, names: tuple[str, ...], observed: object, expected: object) -> Evidence:
         """That the config asks for `expected` under the first of these fields that it has."""
@@ -63,7 +65,9 @@ def of_config(config: ModelConfig) -> Expected:
         for name in config.data
         if config.line(name) is not None
     }
-    return Expected(config.path, config.family, config.sizes, config.data, places=places, error=config.error)
+    return Expected(
+        config.path, config.family, config.sizes, config.data, places=places, error=config.error, lacking=config.lacking
+    )
 
 
 def of_training(path: Path) -> Expected:

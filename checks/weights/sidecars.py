@@ -77,8 +77,9 @@ def config_unreadable(subject: Weights) -> Iterator[Finding]:
         category="config",
         title=Text("{name} does not say how large the model is", "{name} 没有给出完整的模型尺寸"),
         why=Text(
-            "For {family} it needs {fields}; without them the program that loads uses defaults of another size.",
-            "{family} 需要 {fields}；缺少时加载程序会采用另一种尺寸的默认值。",
+            "For {family} it needs a sensible {fields}; without it the program that loads uses the default of another "
+            "size.",
+            "{family} 需要有效的 {fields}；缺少时加载程序会采用另一种尺寸的默认值。",
         ),
         fix=Text("Copy {name} again from the source of the model.", "从模型来源处重新拷贝 {name}。"),
         verify="doctor check {path}",
@@ -89,10 +90,10 @@ def config_incomplete(subject: Weights) -> Iterator[Finding]:
     if beside is None or beside.error is not None or beside.family is None or beside.sizes is not None:
         return
     yield config_incomplete.finding(
-        evidence=(Evidence("file", str(beside.source)),),
+        evidence=(Evidence("file", str(beside.source), key=beside.lacking, observed="not there"),),
         name=beside.source.name,
         family=beside.family.title,
-        fields="vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size",
+        fields=beside.lacking,
         path=subject.path,
     )
 

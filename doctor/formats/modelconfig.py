@@ -46,6 +46,19 @@ class ModelConfig:
         """What it says about shapes, or None when the family is unknown or the fields do not suffice."""
         return sizes_of(self.family, self.data) if self.family is not None else None
 
+    @property
+    def lacking(self) -> Optional[str]:
+        """The first field that the family needs and the config does not have."""
+        if self.family is None or self.sizes is not None:
+            return None
+        try:
+            self.family.sizes(self.data)
+        except KeyError as error:
+            return str(error.args[0])
+        except (ValueError, ZeroDivisionError, TypeError):
+            return "hidden_size, num_attention_heads"
+        return None
+
     def line(self, key: str) -> Optional[int]:
         """The line on which a field stands, counted from 1."""
         match = re.search(rf'"{re.escape(key)}"\s*:', self.text)

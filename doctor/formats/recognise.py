@@ -139,9 +139,30 @@ def recognise(tensors: Mapping[str, Tensor], prefer: Optional[Family] = None) ->
     best = ranked[0]
     if prefer is not None:
         mine = next((fit for fit in ranked if fit.family is prefer), None)
-        if mine is not None and mine.score >= max(ENOUGH, best.score - 0.25):
+        if mine is not None and mine.score >= max(ENOUGH, best.score - 0.25) and not _told_apart(mine, best, tensors):
             best = mine
     return _model(best, tensors)
+
+
+def _told_apart(mine: Fit, best: Fit, names: Iterable[str]) -> bool:
+    """Whether the marks of the two families decide against the preferred one: all marks of the other are there and
+    are not its own, or it has marks and none of them is there."""
+    if mine.family is best.family:
+        return False
+    seen = set(by_pattern(names))
+    own, other = _marks(mine, seen), _marks(best, seen)
+    foreign = not set(best.family.marks) <= {param.name for param in mine.family.params}
+    return (bool(other) and all(other) and foreign) or (bool(own) and not any(own))
+
+
+def _marks(fit: Fit, seen: set[str]) -> list[bool]:
+    """Which of the family's marks stand among the observed patterns."""
+    table = {param.name: param for param in fit.family.own_params(fit.layout)}
+    names = {own_name(pattern, table, fit.prefix, fit.lacking) for pattern in seen}
+    return [
+        any(mark in group.canonical and any(own in names for own in group.own) for group in fit.layout.groups)
+        for mark in fit.family.marks
+    ]
 
 
 def _fit(family: Family, layout: Layout, patterns: list[str]) -> Optional[Fit]:
@@ -203,7 +224,8 @@ def _model(fit: Fit, tensors: Mapping[str, Tensor]) -> Model:
             adapters.append(name)
         else:
             unknown.append(name)
-    symbols = _solve(members)
+    order = {param: index for index, param in enumerate(table.values())}
+    symbols = _solve(sorted(members, key=lambda member: order[member.param]))
     odd = tuple(
         Odd(member.tensor, expected)
         for member in members

@@ -83,7 +83,7 @@ _GLM4 = (
 
 def expert_sizes(config: Mapping[str, Any]) -> dict[str, int]:
     """E, M and S of a config."""
-    experts = number(config, "num_experts", "n_routed_experts", "num_moe_experts")
+    experts = number(config, "num_experts", "n_routed_experts", "num_moe_experts", "num_local_experts")
     width = number(config, "moe_intermediate_size", "moe_ffn_hidden_size")
     shared = number_or(config, 1, "n_shared_experts")
     return {"E": experts, "M": width, "S": width * shared}
