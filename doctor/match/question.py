@@ -1,4 +1,8 @@
-"""Answers questions in words: ``训练启动就OOM``, ``loss is nan``, ``training is slow``."""
+"""Answers questions in words: ``训练启动就OOM``, ``loss is nan``, ``training is slow``.
+
+A rule's `asked` phrases are compared with the question; the rules that only answer questions (``rules/questions``) go
+before those of detectors, whose texts speak of a run that was watched.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +44,10 @@ def answers(text: str, pack: Pack) -> tuple[Finding, ...]:
     for rule in pack.rules:
         best = max((fit(phrase, question) for phrase in rule.asked), default=0.0)
         if best > 0:
-            scored.append((-best, rule.id, rule))
-    scored.sort(key=lambda item: item[:2])
+            scored.append((-round(best, 2), rule.detector is not None, rule.id, rule))
+    scored.sort(key=lambda item: item[:3])
     out = []
-    for place, (negative, _, rule) in enumerate(scored[:_MOST]):
+    for place, (negative, _, _, rule) in enumerate(scored[:_MOST]):
         sure = round(min(0.8, 0.5 + 0.05 * -negative) * 0.75**place, 2)
         evidence = Evidence("value", "question", text=visible(text.strip(), LONGEST))
         found = finding_of(rule, values_of(rule, {}), [evidence])

@@ -23,6 +23,7 @@ AREAS = {
     "system": "SYS",
     "python": "PY",
     "training": None,
+    "questions": "ASK",
 }
 
 
