@@ -60,12 +60,21 @@ def seen(metric: Metric, key: str, expected: Any = None) -> Evidence:
         line=metric.line,
         offset=metric.offset,
         key=key,
-        text=metric.text or None,
+        text=message(metric.text),
         rank=metric.rank,
         step=metric.at,
         observed=getattr(metric, key, None),
         expected=expected,
     )
+
+
+def message(line: str) -> Optional[str]:
+    """A log line without what its logger puts before the message, so that the numbers are seen first."""
+    for mark in (" - INFO - ", " - WARNING - ", " - ERROR - "):
+        at = line.find(mark)
+        if at >= 0:
+            return line[at + len(mark) :].strip() or None
+    return line.strip() or None
 
 
 def number(value: Optional[float]) -> str:

@@ -216,6 +216,4 @@ class LearningRate(Detector):
 
 def _announced(metric: Metric) -> Optional[int]:
     """The number of steps that the run has said it will make."""
-    if metric.steps is None:
-        return None
-    return metric.steps * metric.epochs if metric.epochs and metric.global_step is not None else metric.steps
+    return None if metric.steps is None else metric.steps * (metric.epochs or 1)

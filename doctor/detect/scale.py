@@ -55,6 +55,9 @@ class Overflow(Detector):
                 self.first, self.first_scale = metric, scale
             self.streak += 1
         else:
+            if not self.good:
+                # The search for a scale at the start does not count against what comes after.
+                self.steps.clear()
             self.streak = 0
             self.good += 1
         if self.opened is not None:

@@ -1,0 +1,137 @@
+"""``doctor watch``: what a run's logs say, live or to their end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn, Optional
+
+from doctor.errors import EXIT_INTERRUPTED, UsageError
+from doctor.finding import Text
+from doctor.session.incidents import Event
+
+FORMATS = ("text", "jsonl")
+DESCRIPTION = Text(
+    "Reads the logs of a run and says what is wrong, live until the run ends, or once to the end of the logs.",
+    "读取训练日志并指出问题：实时跟踪直到训练结束，或用 --once 一次读完。",
+)
+EPILOG = Text(
+    "examples:\n  doctor watch output/            the run that writes there, live\n"
+    "  doctor watch --once output/     what happened, afterwards\n"
+    "  python train.py 2>&1 | doctor watch -\n"
+    "  doctor watch 'logs/worker_*.log' --format jsonl --metrics",
+    "示例：\n  doctor watch output/            实时跟踪该目录的训练\n"
+    "  doctor watch --once output/     事后诊断\n"
+    "  python train.py 2>&1 | doctor watch -\n"
+    "  doctor watch 'logs/worker_*.log' --format jsonl --metrics",
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="run folder, log file, glob, or - for standard input")
+    parser.add_argument("--once", action="store_true", help="read to the end and stop")
+    parser.add_argument("--plain", action="store_true", help="lines, no full screen, on a terminal too")
+    parser.add_argument("--metrics", action="store_true", help="with --format jsonl: an event for each step record")
+    parser.add_argument("--state", metavar="FILE", help="remember there how far was read, and go on from it")
+    parser.add_argument("--notify", metavar="CMD", help="run CMD (no shell) on each error, the finding on its input")
+    parser.add_argument(
+        "--prometheus", metavar="[HOST:]PORT", help="serve metrics and findings there (loopback unless HOST is given)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from doctor.commands.watching import Printer, sinks_of
+    from doctor.match.pack import load_pack
+    from doctor.session import DiagnosisSession
+
+    printer = Printer(args)
+    sinks = sinks_of(args)
+    session = DiagnosisSession(load_pack(), eager=not args.once, place=shlex.join(args.paths))
+    session.on_metric = printer.metric if printer.wants_metrics else None
+
+    def tell(events: Sequence[Event]) -> None:
+        for event in events:
+            printer.event(event)
+            for sink in sinks:
+                sink.event(event)
+
+    interrupted = False
+    try:
+        if args.once:
+            from doctor.session.reading import read_run
+
+            read_run(session, args.paths, lambda event: tell((event,)))
+        else:
+            interrupted = _follow(args, session, tell, sinks)
+    finally:
+        for sink in sinks:
+            sink.close()
+    code = printer.end(session)
+    return EXIT_INTERRUPTED if interrupted else code
+
+
+def _follow(args: argparse.Namespace, session: Any, tell: Any, sinks: Sequence[Any]) -> bool:
+    """Follows until the run ends; True when the user stopped it."""
+    from doctor.session.following import RunWatch
+
+    for path in args.paths:
+        if path != "-" and not Path(path).parent.exists():
+            raise UsageError(
+                Text(f"{path}: there is no such file or folder.", f"{path}：文件或目录不存在。"),
+                Text("Check the path; `ls` its folder.", "请检查路径，可用 `ls` 查看其所在目录。"),
+            )
+    watch = RunWatch(session, args.paths, _load_state(args.state))
+    stopped = False
+    with _StopSignals():
+        try:
+            while not watch.over:
+                events = watch.step()
+                if events:
+                    tell(events)
+                    sys.stdout.flush()
+                for sink in sinks:
+                    sink.look(session)
+        except KeyboardInterrupt:
+            stopped = True
+        if args.state:
+            _save_state(watch, args.state)
+        tell(watch.close())
+    return stopped
+
+
+class _StopSignals:
+    """A closed terminal and a polite kill end the watch as Ctrl-C does."""
+
+    def __enter__(self) -> None:
+        self.before = {number: signal.signal(number, _stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+
+    def __exit__(self, *reason: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+
+def _stop(number: int, frame: Optional[FrameType]) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _load_state(name: Optional[str]) -> Optional[dict[str, Any]]:
+    if not name or not Path(name).exists():
+        return None
+    try:
+        state = json.loads(Path(name).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return state if isinstance(state, dict) else None
+
+
+def _save_state(watch: Any, name: str) -> None:
+    try:
+        watch.follower.save(Path(name))
+    except OSError as error:
+        sys.stderr.write(f"doctor: {name}: the state could not be saved: {error.strerror or error}\n")

@@ -1,0 +1,205 @@
+"""Who left the run, and how: killed, hung, or only a victim; told from what each log says and where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Optional
+
+from doctor.detect.alarm import Alarm
+from doctor.finding import Evidence, Severity, Text
+
+#: steps by which a rank must be behind all others before it is said to have stopped first
+BEHIND = 2
+
+
+@dataclass
+class Trace:
+    """What one log says of its process. `last` is its last step line, `place` its last line of any kind."""
+
+    source: str
+    rank: Optional[int] = None
+    scheduler: bool = False
+    last: Optional[Evidence] = None
+    place: Optional[Evidence] = None
+    #: the number of steps that the run announced
+    total: Optional[int] = None
+    #: the least distance between two printed steps
+    stride: int = 1
+    finished: bool = False
+    #: first line that says that something failed in this process
+    failed: Optional[Evidence] = None
+    pid: Optional[int] = None
+    node: Optional[int] = None
+    peer_lost: Optional[Evidence] = None
+    peer_waited_for: Optional[Evidence] = None
+    scheduler_lost: Optional[Evidence] = None
+    #: node -> the line that says that it timed out or left (of a scheduler)
+    timed_out: dict[int, Evidence] = field(default_factory=dict)
+    left: dict[int, Evidence] = field(default_factory=dict)
+    alive: Optional[int] = None
+    #: node -> rank (of a scheduler)
+    ranks: dict[int, int] = field(default_factory=dict)
+    #: pid -> (exit code, the launcher's line)
+    exits: dict[int, tuple[int, Evidence]] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        return self.finished or (
+            self.total is not None
+            and self.last is not None
+            and self.last.step is not None
+            and self.last.step > self.total - self.stride
+        )
+
+
+def judge(traces: Sequence[Trace], resume: Optional[Text] = None) -> list[Alarm]:
+    """The processes of a run that is over. `resume` says from which checkpoint to go on, when one is known."""
+    workers = [trace for trace in traces if not trace.scheduler]
+    said = _lost_scheduler(traces, workers)
+    if not said:
+        said = [*_killed(traces, workers), *_hung(traces, workers)]
+    if not said:
+        said = _stopped_first(workers)
+    return [*said, *_ended_early(workers, resume)]
+
+
+def _lost_scheduler(traces: Sequence[Trace], workers: Sequence[Trace]) -> list[Alarm]:
+    lost = [trace.scheduler_lost for trace in workers if trace.scheduler_lost is not None]
+    registered = [trace for trace in workers if trace.scheduler_lost is not None and trace.node is not None]
+    schedulers = [trace for trace in traces if trace.scheduler]
+    alive = [trace for trace in schedulers if trace.failed is not None or trace.timed_out or trace.left]
+    if not registered or not schedulers or alive:
+        return []
+    evidence = [*lost[:3], *(trace.place for trace in schedulers if trace.place is not None)]
+    return [Alarm("opened", "RUN-END-003", None, tuple(evidence))]
+
+
+def _exit_codes(traces: Sequence[Trace]) -> dict[int, tuple[int, Evidence]]:
+    found: dict[int, tuple[int, Evidence]] = {}
+    for trace in traces:
+        found.update(trace.exits)
+    return found
+
+
+def _killed(traces: Sequence[Trace], workers: Sequence[Trace]) -> list[Alarm]:
+    """A worker without an error of its own whose launcher saw a signal, or whose node the scheduler missed."""
+    codes = _exit_codes(traces)
+    missing: dict[int, Evidence] = {}
+    for trace in traces:
+        for node, seen in trace.timed_out.items():
+            missing.setdefault(trace.ranks.get(node, node), seen)
+    said = []
+    for trace in workers:
+        if trace.failed is not None or trace.complete:
+            continue
+        exit_ = codes.get(trace.pid) if trace.pid is not None else None
+        code = exit_[0] if exit_ is not None else 0
+        line = exit_[1] if exit_ is not None else None
+        gone = missing.get(trace.rank) if trace.rank is not None else None
+        # Signal 15 is what the launcher sends to the rest when one has died.
+        if code in (-9, -7, -6, -11) or gone is not None:
+            evidence = [item for item in (trace.place, line, gone) if item is not None]
+            evidence.extend(other.peer_lost for other in workers if other.peer_lost is not None and other is not trace)
+            how = Text(f"signal {-code}", f"信号 {-code}") if code < 0 else Text("it vanished", "进程消失")
+            said.append(
+                Alarm(
+                    "opened",
+                    "RUN-END-002",
+                    trace.last.step if trace.last else None,
+                    tuple(evidence[:4]),
+                    (("rank", _rank(trace)), ("how", how), ("at", _at(trace))),
+                    Severity.FATAL,
+                )
+            )
+    return said
+
+
+def _hung(traces: Sequence[Trace], workers: Sequence[Trace]) -> list[Alarm]:
+    """The one that is silent while others give up waiting for it."""
+    waited = [trace for trace in workers if trace.peer_waited_for is not None]
+    silent = [
+        trace for trace in workers if trace.failed is None and trace.peer_waited_for is None and not trace.complete
+    ]
+    if not waited or not silent or len(silent) > max(1, len(workers) // 2):
+        return []
+    gone = {rank for trace in traces for node in trace.timed_out for rank in (trace.ranks.get(node, node),)}
+    said = []
+    for trace in silent:
+        if trace.rank in gone:
+            continue
+        evidence = [item for item in (trace.place, waited[0].peer_waited_for) if item is not None]
+        said.append(
+            Alarm(
+                "opened",
+                "RUN-HANG-003",
+                trace.last.step if trace.last else None,
+                tuple(evidence),
+                (("rank", _rank(trace)), ("at", _at(trace))),
+            )
+        )
+    return said[:1]
+
+
+def _stopped_first(workers: Sequence[Trace]) -> list[Alarm]:
+    """The rank whose last step is lower than that of all others."""
+    running = [trace for trace in workers if trace.last is not None and trace.last.step is not None]
+    if len({trace.rank for trace in running}) < 2 or all(trace.complete for trace in running):
+        return []
+    reached: dict[int, Trace] = {}
+    for trace in running:
+        best = reached.get(_number(trace))
+        if best is None or _step(trace) > _step(best):
+            reached[_number(trace)] = trace
+    order = sorted(reached.values(), key=lambda trace: (_step(trace), _number(trace)))
+    first, rest = order[0], order[1:]
+    if not rest or first.complete:
+        return []
+    stride = max(trace.stride for trace in order)
+    if _step(rest[0]) - _step(first) < BEHIND * stride:
+        return []
+    evidence = [first.last, rest[-1].last]
+    return [
+        Alarm(
+            "opened",
+            "RUN-HANG-002",
+            _step(first),
+            tuple(item for item in evidence if item is not None),
+            (("rank", _rank(first)), ("step", _step(first)), ("others", _step(rest[-1]))),
+        )
+    ]
+
+
+def _ended_early(workers: Sequence[Trace], resume: Optional[Text]) -> list[Alarm]:
+    early = [
+        trace
+        for trace in workers
+        if not trace.complete and trace.failed is None and trace.total is not None and trace.last is not None
+    ]
+    if not early or any(trace.complete for trace in workers):
+        return []
+    first = min(early, key=lambda trace: (_step(trace), _number(trace)))
+    values: list[tuple[str, object]] = [("step", _step(first)), ("total", first.total)]
+    if resume is not None:
+        values.append(("resume", resume))
+    evidence = tuple(item for item in (first.last, first.place) if item is not None)
+    return [Alarm("opened", "RUN-END-001", _step(first), evidence, tuple(values))]
+
+
+def _step(trace: Trace) -> int:
+    return (trace.last.step or 0) if trace.last is not None else 0
+
+
+def _number(trace: Trace) -> int:
+    return -1 if trace.rank is None else trace.rank
+
+
+def _rank(trace: Trace) -> object:
+    return "?" if trace.rank is None else trace.rank
+
+
+def _at(trace: Trace) -> Text:
+    if trace.last is not None and trace.last.step is not None:
+        return Text(f"at step {trace.last.step}", f"第 {trace.last.step} 步")
+    line = trace.place.line if trace.place is not None else None
+    return Text(f"at line {line}", f"第 {line} 行") if line else Text("early", "开头")

@@ -1,0 +1,314 @@
+"""Bytes to findings: the step records go to detectors, the lines to rules, and what both say is reasoned about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Optional, Union
+
+from doctor.detect.alarm import Alarm
+from doctor.detect.facts import RunFacts
+from doctor.detect.processes import judge as judge_processes
+from doctor.detect.ranks import POINTS
+from doctor.detect.ranks import judge as judge_ranks
+from doctor.detect.stream import RankStream
+from doctor.finding import Finding, Severity
+from doctor.match.aside import Progress, sift
+from doctor.match.pack import Pack
+from doctor.match.reason import evidence_of, reason
+from doctor.match.scan import Hit, Scanner
+from doctor.records.discover import KINDS
+from doctor.records.metrics import MetricReader
+from doctor.records.record import Chunk, Metric, Notice
+from doctor.session.advice import Saves, advised, placed, resume_words
+from doctor.session.incidents import Event, Incidents, Origin
+from doctor.session.lifecycle import Mark, mark_id, note, split, with_marks
+from doctor.session.traces import Source, Traces
+
+#: hits that are kept for reasoning; a run that fails a thousand times over fails for the first reasons
+MOST_HITS = 4000
+#: points of all rank curves together
+MOST_POINTS = 1 << 17
+#: seconds between two comparisons of ranks while a run is followed
+COMPARE_EVERY = 5.0
+#: the comparisons across ranks and the last judgement on processes raise alarms under these names
+_SAVED = mark_id("saved")
+RANKS: Origin = ("ranks", None)
+PROCESSES: Origin = ("processes", None)
+
+
+class DiagnosisSession:
+    """`eager` is for watching live: what the lines say is reasoned about at once rather than at the end.
+    `on_metric` is called with each step record that counts; `place` stands for PATH in commands that are given."""
+
+    def __init__(
+        self,
+        pack: Pack,
+        *,
+        eager: bool = False,
+        on_metric: Optional[Callable[[Metric], None]] = None,
+        finder: Optional[str] = None,
+        place: str = "PATH",
+    ) -> None:
+        self.pack = pack
+        self.place = place
+        self.facts = RunFacts()
+        self.eager = eager
+        self.on_metric = on_metric
+        self.scanner = Scanner(with_marks(pack), finder=finder)
+        self.reader = MetricReader()
+        self.incidents = Incidents(pack)
+        self.saves = Saves()
+        self.traces = Traces()
+        self.notices: list[Notice] = []
+        self.sources: dict[str, Source] = {}
+        self.streams: dict[Origin, RankStream] = {}
+        #: rank -> the best kind of log (index in KINDS) that has given its steps
+        self._kinds: dict[Optional[int], int] = {}
+        self._hits: list[Hit] = []
+        #: what was last said of each rule that is open
+        self._said: dict[str, Finding] = {}
+        self._compared_at: Optional[float] = None
+        self._compared: dict[str, Alarm] = {}
+        self.ended = False
+
+    # what comes in
+
+    def feed(self, item: Union[Chunk, Notice]) -> list[Event]:
+        """Events of a chunk of a log, or of a notice about one."""
+        if isinstance(item, Notice):
+            self.notices.append(item)
+            return []
+        source = self.sources.get(item.source)
+        if source is None:
+            source = self.sources[item.source] = Source(item.source, item.rank)
+            self.traces.of(item.source, item.rank)
+        source.read(item)
+        marks, hits = split(self.scanner.scan(item))
+        self._forget_tallies(item.source)
+        metrics = [] if source.kind in ("error", "scheduler", "device") else self.reader.feed(item)
+        events = list(self._in_order(source, metrics, marks))
+        if hits:
+            self._keep(hits)
+        if self.eager and (hits or (events and self._hits)):
+            events.extend(self._reason())
+        return events
+
+    def given(self, name: str, text: bytes) -> None:
+        """Settings from a configuration: only what it says of the run counts."""
+        marks, _ = split(Scanner(with_marks(self.pack)).scan(Chunk(name, text, 0, 1)))
+        for mark in marks:
+            note(self.facts, mark)
+
+    def tick(self, now: float) -> list[Event]:
+        """`now` in seconds, from a clock that only goes forward. Call it some times a second."""
+        events: list[Event] = []
+        for origin, stream in self.streams.items():
+            for alarm in stream.tick(now):
+                events.extend(self._take(origin, alarm))
+        if self._compared_at is None or now - self._compared_at >= COMPARE_EVERY:
+            self._compared_at = now
+            events.extend(self._compare())
+        return events
+
+    def finish(self, source: str) -> list[Event]:
+        """A log has been read to its end and will not grow."""
+        marks, hits = split(self.scanner.finish(source))
+        events = list(self._in_order(self.sources[source], [], marks)) if source in self.sources else []
+        self._keep(hits)
+        if self.eager and hits:
+            events.extend(self._reason())
+        return events
+
+    def end(self, over: bool = True) -> list[Event]:
+        """Nothing more will be fed. `over` is False when the run goes on though we stop looking."""
+        events: list[Event] = []
+        for name in list(self.sources):
+            events.extend(self.finish(name))
+        for origin, stream in self.streams.items():
+            for alarm in stream.end():
+                events.extend(self._take(origin, alarm))
+        events.extend(self._compare())
+        if over:
+            events.extend(self._judge_processes())
+        events.extend(self._reason())
+        self.ended = True
+        return events
+
+    # what is known
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What is open, the likeliest cause first, then as information what was over before the end."""
+        found = [self._advised(finding) for finding in self._reasoned()]
+        return (*found, *self.incidents.closed())
+
+    def open_findings(self) -> tuple[Finding, ...]:
+        """What was last said of each rule that is open, in the order of ids."""
+        return tuple(self._said[rule] for rule in sorted(self._said))
+
+    @property
+    def verdict(self) -> str:
+        """ok, warning or error, from what is open."""
+        worst = max((finding.severity.rank for finding in self._said.values()), default=0)
+        return ("ok", "warning", "error", "error")[worst]
+
+    @property
+    def run_ended(self) -> bool:
+        """Whether the logs say that the run is over: every rank with steps has finished or made its last one."""
+        if self.traces.all_finished:
+            return True
+        if not self.streams:
+            return False
+        for stream in self.streams.values():
+            if stream.last is not None:
+                self.traces.step(stream.last, stream.stride)
+        return all(self.traces.of(*origin).complete for origin in self.streams)
+
+    @property
+    def lines(self) -> int:
+        return sum(source.lines for source in self.sources.values())
+
+    @property
+    def bytes(self) -> int:
+        return sum(source.bytes for source in self.sources.values())
+
+    # inside
+
+    def _in_order(self, source: Source, metrics: Sequence[Metric], marks: Sequence[Mark]) -> Iterator[Event]:
+        """Marks and step records in the order of their lines, so that settings are known before the steps they rule."""
+        waiting = list(marks)
+        for metric in metrics:
+            while waiting and waiting[0].hit.line <= metric.line:
+                yield from self._mark(waiting.pop(0))
+            yield from self._step(source, metric)
+        for mark in waiting:
+            yield from self._mark(mark)
+
+    def _step(self, source: Source, metric: Metric) -> Iterator[Event]:
+        rank = metric.rank
+        kind = KINDS.index(source.kind)
+        best = self._kinds.setdefault(rank, kind)
+        if kind != best:
+            if kind > best:
+                return
+            self._kinds[rank] = kind
+        origin = (metric.source, rank)
+        stream = self.streams.get(origin)
+        if stream is None:
+            stream = self.streams[origin] = RankStream(metric.source, rank, self.facts)
+            self._share_points()
+        if self.on_metric is not None:
+            self.on_metric(metric)
+        for alarm in stream.feed(metric):
+            yield from self._take(origin, alarm)
+
+    def _mark(self, mark: Mark) -> Iterator[Event]:
+        note(self.facts, mark)
+        hit = mark.hit
+        self.traces.mark(mark, hit.rank)
+        if mark.name != "saved":
+            return
+        stream = self.streams.get((hit.source, hit.rank))
+        step = mark.integer("step")
+        if step is None:
+            return
+        epoch = mark.integer("epoch")
+        if epoch and stream is not None and stream.last is not None and stream.last.steps:
+            step += (epoch - 1) * stream.last.steps
+        self.saves.add(step, mark.text("path"))
+        seconds = mark.real("seconds")
+        if stream is not None and seconds is not None:
+            for alarm in stream.saved(seconds):
+                yield from self._take((hit.source, hit.rank), alarm)
+
+    def _share_points(self) -> None:
+        limit = max(64, min(POINTS, MOST_POINTS // len(self.streams)))
+        for stream in self.streams.values():
+            if limit < stream.curve.limit:
+                stream.curve.shrink(limit)
+
+    def _take(self, origin: Origin, alarm: Alarm) -> Iterator[Event]:
+        for event in self.incidents.take(origin, alarm):
+            rule = event.finding.rule
+            if event.kind == "resolved":
+                self._said.pop(rule, None)
+                yield event
+                continue
+            finding = self._advised(event.finding)
+            known = self._said.get(rule)
+            if known is not None:
+                finding = finding.with_(root_cause=known.root_cause, explains=known.explains)
+            self._said[rule] = finding
+            yield Event(event.kind, finding)
+
+    def _compare(self) -> Iterator[Event]:
+        if len(self.streams) < 2:
+            return
+        found = {alarm.rule: alarm for alarm in judge_ranks([item.curve for item in self.streams.values()])}
+        for rule in sorted(set(self._compared) - set(found)):
+            yield from self._take(RANKS, _resolved(self._compared[rule]))
+        for rule, alarm in sorted(found.items()):
+            if self._compared.get(rule) != alarm:
+                yield from self._take(RANKS, alarm)
+        self._compared = found
+
+    def _judge_processes(self) -> Iterator[Event]:
+        for stream in self.streams.values():
+            if stream.last is not None:
+                self.traces.step(stream.last, stream.stride)
+        kept, _ = sift(self._hits, self.pack, self._progress())
+        for hit in kept:
+            rule = self.pack.get(hit.rule)
+            if rule is not None and rule.rule.severity.at_least(Severity.ERROR):
+                self.traces.failed(hit.source, hit.rank, evidence_of(hit))
+        traces = self.traces.finish(self.sources.values())
+        for alarm in judge_processes(traces, resume_words(self.saves.last())):
+            yield from self._take(PROCESSES, alarm)
+
+    def _keep(self, hits: Iterable[Hit]) -> None:
+        room = MOST_HITS - len(self._hits)
+        self._hits.extend(list(hits)[:room])
+
+    def _progress(self) -> Progress:
+        return Progress({origin: tuple(stream.lines) for origin, stream in self.streams.items()})
+
+    def _reasoned(self) -> tuple[Finding, ...]:
+        counts: dict[str, int] = {}
+        for (rule, _), tally in self.scanner.tallies.items():
+            counts[rule] = counts.get(rule, 0) + tally.count
+        return reason(self._hits, self.pack, self.incidents.open(), self._progress(), counts)
+
+    def _reason(self) -> Iterator[Event]:
+        """What has changed in the light of everything seen so far."""
+        found = {finding.rule: self._advised(finding) for finding in self._reasoned()}
+        for rule, finding in found.items():
+            known = self._said.get(rule)
+            if known is None:
+                yield Event("opened", finding)
+            elif _differs(known, finding):
+                yield Event("updated", finding)
+        for rule in sorted(set(self._said) - set(found)):
+            yield Event("resolved", self._said[rule].with_(severity=Severity.INFO))
+        self._said = found
+
+    def _advised(self, finding: Finding) -> Finding:
+        return placed(advised(finding, self.incidents.onset(finding.rule), self.saves), self.place)
+
+    def _forget_tallies(self, source: str) -> None:
+        """Saves are wanted each time, however often: the scanner's count of them begins again."""
+        tally = self.scanner.tallies.get((_SAVED, source))
+        if tally is not None:
+            tally.count = 0
+
+
+def _differs(before: Finding, now: Finding) -> bool:
+    """Whether a reader should be told again."""
+    return (before.severity, before.root_cause, before.explains, before.title) != (
+        now.severity,
+        now.root_cause,
+        now.explains,
+        now.title,
+    )
+
+
+def _resolved(alarm: Alarm) -> Alarm:
+    return Alarm("resolved", alarm.rule, alarm.onset, alarm.evidence, alarm.values, Severity.INFO)

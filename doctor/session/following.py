@@ -1,0 +1,95 @@
+"""A run that is followed live, until it ends or the user has seen enough."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+from doctor.records.follow import Follower
+from doctor.records.record import Chunk
+from doctor.session.diagnosis import DiagnosisSession
+from doctor.session.incidents import Event
+from doctor.session.reading import end_record, settle
+from doctor.session.writers import written_now
+
+#: seconds between two looks at the clock, at the host, and at whether anyone still writes
+TICK, LOOK = 0.5, 2.0
+#: a run whose logs say that it is over is over when nothing was written for this long
+QUIET = 2.0
+#: and one whose writers were seen and are gone, for this long
+GONE = 4.0
+
+
+class RunWatch:
+    """The loop of ``doctor watch``: `step` reads what is new and gives its events; `over` tells when to stop."""
+
+    def __init__(self, session: DiagnosisSession, paths: Sequence[str], state: Optional[dict[str, Any]] = None) -> None:
+        self.session = session
+        self.paths = [Path(path) for path in paths]
+        self.follower = Follower(paths, state)
+        self._ticked = self._looked = 0.0
+        self._written_at = time.monotonic()
+        self._writer_seen = False
+        self._writer_gone = False
+        self._settled: set[Path] = set()
+        self.reads_input = any(str(path) == "-" for path in paths)
+
+    def step(self, timeout: float = 0.2) -> list[Event]:
+        """What came in within `timeout` seconds, judged."""
+        events: list[Event] = []
+        for item in self.follower.poll(timeout):
+            if isinstance(item, Chunk):
+                self._written_at = time.monotonic()
+            events.extend(self.session.feed(item))
+        now = time.monotonic()
+        if now - self._ticked >= TICK:
+            self._ticked = now
+            events.extend(self.session.tick(now))
+        if now - self._looked >= LOOK:
+            self._looked = now
+            self._look()
+        return events
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended: standard input has, or the run says so and falls silent, or the processes that
+        wrote its logs are gone."""
+        if self.reads_input:
+            return self.follower.ended
+        quiet = time.monotonic() - self._written_at
+        if self.session.run_ended and quiet >= QUIET:
+            return True
+        return self._writer_seen and self._writer_gone and quiet >= GONE
+
+    def close(self, follow_up: bool = True) -> list[Event]:
+        """Reads what is left and ends the session. Gives the last events."""
+        events: list[Event] = []
+        for item in self.follower.finish():
+            events.extend(self.session.feed(item))
+        over = self.over or not written_now(self.follower.files)
+        events.extend(self.session.end(over=over and follow_up))
+        self.follower.close()
+        return events
+
+    def _look(self) -> None:
+        for path in self.paths:
+            if path not in self._settled and (path / "config.yaml").exists():
+                self._settled.add(path)
+                settle(self.session, path)
+            if end_record(path) is not None:
+                self.session.traces.all_finished = True
+        if os.path.isdir("/proc/self/fd") and not self.reads_input:
+            writing = written_now(self.follower.files)
+            self._writer_seen = self._writer_seen or writing
+            self._writer_gone = not writing
+
+
+def follow(watch: RunWatch, tell: Callable[[Sequence[Event]], None]) -> None:
+    """Runs the loop until the run is over; whoever calls handles the interrupt."""
+    while not watch.over:
+        events = watch.step()
+        if events:
+            tell(events)

@@ -1,0 +1,98 @@
+"""A run that is read to the end of its logs, once."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Optional
+
+from doctor.errors import UsageError
+from doctor.records.discover import LogFile, discover
+from doctor.records.reader import STDIN, STDIN_SOURCE, read
+from doctor.records.record import Notice
+from doctor.session.diagnosis import DiagnosisSession
+from doctor.session.incidents import Event
+from doctor.session.writers import written_now
+
+#: a configuration larger than this is none
+_LARGEST_CONFIG = 1 << 20
+
+
+def read_run(session: DiagnosisSession, paths: Sequence[str], tell: Callable[[Event], None]) -> list[LogFile]:
+    """Feeds all logs behind `paths` to the session, in the order of ranks, and ends it. Gives the logs.
+
+    Raises UsageError when a path is not there, or when none of the logs can be read.
+    """
+    logs = [log for log in discover(paths) if not is_own_output(log.path)]
+    for path in paths:
+        settle(session, Path(path))
+        if end_record(Path(path)) is not None:
+            session.traces.all_finished = True
+    refused: Optional[UsageError] = None
+    done = 0
+    for log in logs:
+        try:
+            read_log(session, log, tell)
+            done += 1
+        except UsageError as error:
+            refused = error
+            session.feed(Notice("unreadable", str(log.path), log.rank, detail=error.what.en))
+    if refused is not None and not done:
+        raise refused
+    over = not written_now(log.path for log in logs)
+    for event in session.end(over=over):
+        tell(event)
+    return logs
+
+
+def read_log(session: DiagnosisSession, log: LogFile, tell: Callable[[Event], None]) -> None:
+    """One log with its older parts. Raises UsageError when it cannot be opened."""
+
+    def note(notice: Notice) -> None:
+        session.feed(notice)
+
+    for part in log.parts or (log.path,):
+        for chunk in read(part, log.rank, on_notice=note):
+            for event in session.feed(chunk):
+                tell(event)
+    for event in session.finish(STDIN_SOURCE if str(log.path) == STDIN else str(log.path)):
+        tell(event)
+
+
+def settle(session: DiagnosisSession, path: Path) -> None:
+    """Takes the settings from the config.yaml of a run folder, when there is one."""
+    config = path / "config.yaml"
+    try:
+        if path.is_dir() and config.is_file() and config.stat().st_size <= _LARGEST_CONFIG:
+            session.given(str(config), config.read_bytes())
+    except OSError:
+        return
+
+
+def end_record(path: Path) -> Optional[str]:
+    """How a run folder says that its run ended: ended, failed or interrupted (end.json of ``doctor train``)."""
+    try:
+        row = json.loads((path / "end.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    state = row.get("state") if isinstance(row, dict) else None
+    return state if isinstance(state, str) else None
+
+
+def is_own_output(path: Path) -> bool:
+    """Whether we write to that file ourselves: reading it would never end."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            own = os.fstat(stream.fileno())
+        except (OSError, ValueError, AttributeError):
+            continue
+        if (own.st_dev, own.st_ino) == (status.st_dev, status.st_ino):
+            return True
+    return False

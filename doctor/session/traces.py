@@ -1,0 +1,139 @@
+"""What each log says of its own process, gathered line by line; judged when the run is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+from typing import Optional
+
+from doctor.detect.alarm import message
+from doctor.detect.processes import Trace
+from doctor.escape import decode, visible
+from doctor.finding import Evidence
+from doctor.match.reason import evidence_of
+from doctor.records.discover import kind_of
+from doctor.records.record import Chunk, Metric
+from doctor.session.lifecycle import Mark
+
+#: bytes of the end of a log that are kept, to quote its last line
+_TAIL = 600
+
+
+class Source:
+    """One log: how far it was read and how it ends."""
+
+    def __init__(self, name: str, rank: Optional[int]) -> None:
+        self.name = name
+        self.rank = rank
+        self.kind = kind_of(PurePath(name))  # type: ignore[arg-type]
+        self.lines = 0
+        self.bytes = 0
+        self.tail = b""
+        self.offset = 0
+
+    def read(self, chunk: Chunk) -> None:
+        data = chunk.data
+        self.lines = chunk.first_line + data.count(b"\n") - (1 if data.endswith(b"\n") else 0)
+        self.bytes += len(data)
+        self.tail = data[-_TAIL:]
+        self.offset = chunk.offset + len(data)
+
+    def last_line(self) -> Optional[Evidence]:
+        """The last line that is not blank, as evidence."""
+        text = self.tail.rstrip()
+        if not text:
+            return None
+        blank = self.tail[len(text) :].count(b"\n") - 1
+        last = visible(decode(text.split(b"\n")[-1].split(b"\r")[-1]).strip(), 300)
+        return Evidence("log", self.name, line=self.lines - max(0, blank), text=last, rank=self.rank)
+
+
+class Traces:
+    """A trace for each process: for each log, and within a log for each rank that its lines name."""
+
+    def __init__(self) -> None:
+        self._traces: dict[tuple[str, Optional[int]], Trace] = {}
+        self.all_finished = False
+
+    def of(self, source: str, rank: Optional[int]) -> Trace:
+        key = (source, rank)
+        trace = self._traces.get(key)
+        if trace is None:
+            scheduler = kind_of(PurePath(source)) == "scheduler"  # type: ignore[arg-type]
+            trace = self._traces[key] = Trace(source, rank, scheduler)
+        return trace
+
+    def step(self, metric: Metric, stride: int) -> None:
+        """The last step line of a stream and how many steps it announced."""
+        trace = self.of(metric.source, metric.rank)
+        trace.last = Evidence(
+            "metric",
+            metric.source,
+            line=metric.line,
+            offset=metric.offset,
+            key="step",
+            text=message(metric.text),
+            rank=metric.rank,
+            step=metric.at,
+        )
+        trace.stride = max(1, stride)
+        if metric.steps:
+            trace.total = metric.steps * (metric.epochs or 1)
+
+    def mark(self, mark: Mark, rank: Optional[int]) -> None:
+        """Takes over what a mark says of its process."""
+        name, line = mark.name, evidence_of(mark.hit)
+        trace = self.of(mark.hit.source, rank)
+        node = mark.integer("node")
+        if name == "ended":
+            trace.finished = True
+            if b"All workers" in mark.hit.text:
+                self.all_finished = True
+        elif name == "traceback":
+            trace.failed = trace.failed or line
+        elif name == "node" and node is not None:
+            of_rank = mark.integer("rank")
+            if trace.scheduler and of_rank is not None:
+                trace.ranks[node] = of_rank
+            elif not trace.scheduler:
+                trace.node = node
+                trace.pid = mark.integer("pid") or trace.pid
+        elif name == "node-timed-out" and node is not None:
+            trace.timed_out.setdefault(node, line)
+        elif name == "node-left" and node is not None:
+            trace.left.setdefault(node, line)
+        elif name == "nodes-alive":
+            trace.alive = mark.integer("alive")
+        elif name == "peer-lost":
+            trace.peer_lost = trace.peer_lost or line
+        elif name == "peer-waited-for":
+            trace.peer_waited_for = trace.peer_waited_for or line
+            trace.failed = trace.failed or line
+        elif name == "scheduler-lost":
+            if trace.node is not None:
+                trace.scheduler_lost = trace.scheduler_lost or line
+        elif name == "worker-exit":
+            pid, code = mark.integer("pid"), mark.text("code")
+            if pid is not None and code is not None:
+                trace.exits.setdefault(pid, (int(code), line))
+
+    def failed(self, source: str, rank: Optional[int], line: Evidence) -> None:
+        """A line that says that the process failed."""
+        trace = self.of(source, rank)
+        if trace.failed is None or (line.line or 0) < (trace.failed.line or 0):
+            trace.failed = line
+
+    def finish(self, sources: Iterable[Source]) -> list[Trace]:
+        """The traces with the last lines of their logs, in the order of logs and ranks."""
+        ends = {source.name: source.last_line() for source in sources}
+        return list(self._finished(ends))
+
+    def _finished(self, ends: dict[str, Optional[Evidence]]) -> Iterator[Trace]:
+        left = {trace.ranks.get(node, node) for trace in self._traces.values() for node in trace.left}
+        order = sorted(self._traces, key=lambda key: (key[0], -1 if key[1] is None else key[1]))
+        for key in order:
+            trace = self._traces[key]
+            trace.place = ends.get(trace.source)
+            if self.all_finished or (trace.rank is not None and trace.rank in left):
+                trace.finished = True
+            yield trace
