@@ -21,7 +21,7 @@ from doctor.match.textrule import Condition, Match, Pattern, TextRule
 from doctor.rule import Rule
 
 #: raise when the form of the cached rules changes
-_FORM = 2
+_FORM = 3
 
 
 def cache_folder() -> Path:

@@ -1,21 +1,20 @@
-"""Which lines are worth a look: three ways to find the literals of all rules in a block of bytes at once.
+"""Which lines are worth a look: ways to find the literals of all rules in a block of bytes at once.
 
-A finder gets a block and yields ``(position, atom)``: somewhere in the line that holds `position`, pattern number
-`atom` may match. It may say so in vain, it never misses one; the scanner verifies with `re`, so that all
-three give equal results.
+A finder gets a block and gives ``(position, atom)``: in the line that holds `position`, pattern number `atom` may
+match. It may say so in vain, it never misses one; the scanner verifies with `re`, so that all finders give equal
+results. Literals are compared in lower case: one automaton then serves patterns of either kind.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, Optional, Protocol
 
 from doctor.match.pack import Pack
 from doctor.match.textrule import Pattern
 
-#: length of the piece of a caseless literal that is looked for in all its spellings
-_CASELESS_PIECE = 4
+#: below this much text in all, building an automaton costs more than it saves
+_LITTLE = 128 * 1024
 
 
 class Finder(Protocol):
@@ -24,69 +23,51 @@ class Finder(Protocol):
     def find(self, data: bytes) -> Iterable[tuple[int, int]]: ...
 
 
-def spellings(literal: str, nocase: bool) -> list[bytes]:
-    """The byte strings of which one stands in the line when `literal` does, in any case if `nocase`."""
-    raw = literal.encode("utf-8")
-    if not nocase:
-        return [raw]
-    start = max(range(max(1, len(raw) - _CASELESS_PIECE + 1)), key=lambda i: sum(map(_rare, raw[i : i + 4])))
-    piece = raw[start : start + _CASELESS_PIECE]
-    choices = [sorted({bytes((byte,)).lower(), bytes((byte,)).upper()}) for byte in piece]
-    return [b"".join(combination) for combination in itertools.product(*choices)]
-
-
-def _rare(byte: int) -> int:
-    """A rough rarity of a byte in log text."""
-    return {32: 0, 101: 1, 116: 1, 97: 1, 111: 1, 105: 1, 110: 1, 115: 1, 114: 1}.get(byte, 3)
-
-
 class AhoFinder:
     """Aho-Corasick over all literals (package ahocorasick_rs)."""
 
     name = "aho-corasick"
 
-    def __init__(self, atoms: Sequence[Pattern]) -> None:
+    def __init__(self, atoms: Sequence[Pattern], key: str = "") -> None:
         import ahocorasick_rs
 
         owners = _owners(atoms)
-        self._atoms = [tuple(atoms_of) for atoms_of in owners.values()]
+        self._atoms = list(owners.values())
         self._automaton = ahocorasick_rs.BytesAhoCorasick(
-            list(owners), implementation=ahocorasick_rs.Implementation.DFA if len(owners) < 4000 else None
+            list(owners) or [b"\x00"], implementation=ahocorasick_rs.Implementation.DFA
         )
 
     def find(self, data: bytes) -> Iterable[tuple[int, int]]:
         owners = self._atoms
-        for index, start, _ in self._automaton.find_matches_as_indexes(data, overlapping=True):
-            for atom in owners[index]:
-                yield start, atom
+        return [
+            (start, atom)
+            for index, start, _ in self._automaton.find_matches_as_indexes(data.lower(), overlapping=True)
+            for atom in owners[index]
+        ]
 
 
 class PlainFinder:
-    """The standard library only: lines whose digits are deleted repeat themselves, so each shape is looked at once."""
+    """The standard library only: lines without their digits repeat themselves, so each shape is looked at once."""
 
     name = "standard library"
     _MOST_SHAPES = 50_000
+    _DIGITS = b"0123456789"
 
-    def __init__(self, atoms: Sequence[Pattern]) -> None:
-        owners = _owners(atoms)
+    def __init__(self, atoms: Sequence[Pattern], key: str = "") -> None:
         self._direct: list[tuple[bytes, tuple[int, ...]]] = []
         self._shaped: list[tuple[bytes, tuple[int, ...]]] = []
-        for literal, atoms_of in owners.items():
-            shape = literal.translate(None, b"0123456789")
+        for literal, atoms_of in _owners(atoms).items():
+            shape = literal.translate(None, self._DIGITS)
             if len(shape) < 3:
-                self._direct.append((literal, tuple(atoms_of)))
+                self._direct.append((literal, atoms_of))
             else:
-                self._shaped.append((shape, tuple(atoms_of)))
+                self._shaped.append((shape, atoms_of))
         self._shapes: dict[bytes, tuple[int, ...]] = {}
 
     def find(self, data: bytes) -> Iterable[tuple[int, int]]:
-        out: list[tuple[int, int]] = []
-        for literal, atoms_of in self._direct:
-            at = data.find(literal)
-            while at >= 0:
-                out.extend((at, atom) for atom in atoms_of)
-                at = data.find(literal, at + 1)
-        shapes = data.translate(None, b"0123456789").split(b"\n")
+        data = data.lower()
+        out = list(_literal_positions(data, self._direct))
+        shapes = data.translate(None, self._DIGITS).split(b"\n")
         hot = {shape for shape in set(shapes) if self._atoms_of(shape)}
         if hot:
             start = 0
@@ -94,36 +75,86 @@ class PlainFinder:
                 if shape in hot:
                     out.extend((start, atom) for atom in self._atoms_of(shape))
                 start += len(line) + 1
-        out.sort()
         return out
 
     def _atoms_of(self, shape: bytes) -> tuple[int, ...]:
         known = self._shapes.get(shape)
         if known is None:
-            known = tuple(sorted({atom for literal, atoms_of in self._shaped if literal in shape for atom in atoms_of}))
+            found = {atom for literal, atoms_of in self._shaped if literal in shape for atom in atoms_of}
+            known = tuple(sorted(found))
             if len(self._shapes) >= self._MOST_SHAPES:
                 self._shapes.clear()
             self._shapes[shape] = known
         return known
 
 
-def _owners(atoms: Sequence[Pattern]) -> dict[bytes, list[int]]:
+class LittleFirst:
+    """Looks for each literal by itself while there is little text, then builds the real finder. Most calls of
+    ``doctor explain`` never need it."""
+
+    name = "automatic"
+
+    def __init__(self, pack: Pack) -> None:
+        self._pack = pack
+        self._literals = list(_owners(pack.atoms).items())
+        self._seen = 0
+        self._finder: Optional[Finder] = None
+
+    def find(self, data: bytes) -> Iterable[tuple[int, int]]:
+        if self._finder is None:
+            self._seen += len(data)
+            if self._seen <= _LITTLE:
+                return _literal_positions(data.lower(), self._literals)
+            self._finder = _fastest(self._pack)
+        return self._finder.find(data)
+
+
+def _literal_positions(data: bytes, literals: Iterable[tuple[bytes, tuple[int, ...]]]) -> Iterable[tuple[int, int]]:
+    for literal, atoms in literals:
+        at = data.find(literal)
+        while at >= 0:
+            for atom in atoms:
+                yield at, atom
+            at = data.find(literal, at + 1)
+
+
+def encoded(literal: str) -> tuple[bytes, ...]:
+    """A literal as it may stand in a log: in UTF-8, and as a Chinese locale writes it."""
+    raw = literal.encode("utf-8")
+    return (raw,) if raw.isascii() else (raw, literal.encode("gb18030"))
+
+
+def _owners(atoms: Sequence[Pattern]) -> dict[bytes, tuple[int, ...]]:
+    """Literal in lower case -> the atoms that need it."""
     owners: dict[bytes, list[int]] = {}
     for number, atom in enumerate(atoms):
         for literal in atom.literals:
-            for spelling in spellings(literal, atom.nocase):
-                owners.setdefault(spelling, []).append(number)
-    return owners
+            for raw in encoded(literal):
+                numbers = owners.setdefault(raw.lower(), [])
+                if numbers[-1:] != [number]:
+                    numbers.append(number)
+    return {literal: tuple(numbers) for literal, numbers in owners.items()}
+
+
+def _makers() -> dict[str, Any]:
+    from doctor.match.hyper import HyperscanFinder
+
+    return {maker.name: maker for maker in (HyperscanFinder, AhoFinder, PlainFinder)}
+
+
+def _fastest(pack: Pack) -> Finder:
+    for maker in _makers().values():
+        try:
+            finder: Finder = maker(pack.atoms, pack.key)
+        except ImportError:
+            continue
+        return finder
+    raise AssertionError("the last maker needs the standard library only")
 
 
 def make_finder(pack: Pack, wanted: Optional[str] = None) -> Finder:
-    """The fastest finder that can be had, or the one that is `wanted` by name."""
-    makers: list[Any] = [AhoFinder, PlainFinder]
-    for maker in makers:
-        if wanted in (None, maker.name):
-            try:
-                finder: Finder = maker(pack.atoms)
-            except ImportError:
-                continue
-            return finder
-    raise ValueError(f"no finder {wanted!r} on this machine")
+    """The finder that is `wanted` by name, or one that suits the amount of text. Raises ImportError when it cannot be had."""
+    if wanted is None:
+        return LittleFirst(pack)
+    finder: Finder = _makers()[wanted](pack.atoms, pack.key)
+    return finder

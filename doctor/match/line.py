@@ -30,21 +30,17 @@ _LOOK_BACK = 40
 
 
 def normal(data: bytes) -> bytes:
-    """The block as UTF-8 without colours and NULs. The number of lines stays; the very same object comes back when
-    there is nothing to do, which is the usual case and costs next to nothing."""
+    """The block without colours and NULs. The number of lines stays; the very same object comes back when there is
+    nothing to do, which is the usual case and costs next to nothing."""
     if b"\x1b" in data:
         data = _ANSI.sub(b"", data)
     if b"\x00" in data:
         data = data.replace(b"\x00", b"")
-    if not data.isascii():
-        try:
-            data.decode("utf-8")
-        except UnicodeDecodeError:
-            data = b"\n".join(map(_utf8, data.split(b"\n")))
     return data
 
 
-def _utf8(line: bytes) -> bytes:
+def utf8(line: bytes) -> bytes:
+    """A line of a Chinese locale (GBK) as UTF-8; any other stays as it is."""
     if line.isascii():
         return line
     for encoding in ("utf-8", "gb18030"):

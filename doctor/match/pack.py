@@ -24,9 +24,11 @@ class Pack:
         watched: set[int] = set()
         for rule in self.rules:
             for pattern in patterns_of(rule.match):
-                if pattern.regex not in self._numbers:
-                    self._numbers[pattern.regex] = len(atoms)
+                number = self._numbers.setdefault(pattern.regex, len(atoms))
+                if number == len(atoms):
                     atoms.append(pattern)
+                elif not atoms[number].literals:
+                    atoms[number] = pattern
             if rule.match is not None:
                 for pattern in rule.match.line:
                     self._rules_of.setdefault(self.atom(pattern), []).append(rule)

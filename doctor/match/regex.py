@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Optional
 
+from doctor.match.ordinary import is_ordinary
+
 if sys.version_info >= (3, 11):
     from re import _constants as op
     from re import _parser as parser
@@ -20,7 +22,7 @@ else:  # the same modules under their old names
     import sre_constants as op
     import sre_parse as parser
 
-#: a literal shorter than this is in too many lines to be of use
+#: a literal of fewer bytes than this is in too many lines to be of use
 SHORTEST = 3
 #: more literals than this make one pattern too dear; the pattern is then refused
 MOST_LITERALS = 64
@@ -60,8 +62,9 @@ def group_names(source: str) -> frozenset[str]:
     return frozenset(compile_bytes(source).groupindex)
 
 
-def problems(source: str) -> Iterator[str]:
-    """What is wrong with the expression, in plain English; nothing when it may be used."""
+def problems(source: str, searched: bool = True) -> Iterator[str]:
+    """What is wrong with the expression, in plain English; nothing when it may be used. One that is only tried on
+    lines found by another (`searched` False) needs no literal."""
     try:
         tree = parse(source)
         compile_bytes(source)
@@ -77,12 +80,19 @@ def problems(source: str) -> Iterator[str]:
         yield r"has an escaped blank (\ ): write a plain blank"
     found = list(dict.fromkeys(_tree_problems(tree)))
     yield from found
-    if not found:
+    if searched and not found:
         literals = required(source)
         if not literals:
             yield f"has no literal of {SHORTEST} or more characters that every match must contain"
         elif len(literals) > MOST_LITERALS:
             yield f"needs {len(literals)} literals; at most {MOST_LITERALS}"
+        else:
+            common = [text for text in literals if is_ordinary(text.encode("utf-8"))]
+            if common:
+                yield (
+                    f"can be found only by {common[0]!r}, which stands in ordinary lines of healthy runs: "
+                    "let every alternative contain rarer words"
+                )
 
 
 def _tree_problems(tree: Any) -> Iterator[str]:
@@ -233,31 +243,9 @@ def required(source: str) -> tuple[str, ...]:
         except UnicodeDecodeError:
             text = raw.decode("utf-8", "ignore")
         texts.append(text.lower() if nocase else text)
-    if any(len(text) < SHORTEST for text in texts):
+    if any(len(raw) < SHORTEST for raw in best):
         return ()
     return tuple(sorted(set(texts)))
-
-
-#: words that stand in healthy lines all the time make poor literals
-_COMMON = (
-    b"loss",
-    b"step",
-    b"epoch",
-    b"time",
-    b"INFO",
-    b"WARNING",
-    b"ERROR",
-    b"python",
-    b"rank",
-    b"mindspore",
-    b"mindformers",
-    b" device",
-    b"line ",
-    b"File ",
-    b"null",
-    b".py",
-    b"train",
-)
 
 
 def _worth(literals: frozenset[bytes]) -> tuple[int, int]:
@@ -266,11 +254,7 @@ def _worth(literals: frozenset[bytes]) -> tuple[int, int]:
         return (-1, 0)
 
     def strength(text: bytes) -> int:
-        size = len(text)
-        for word in _COMMON:
-            if word in text:
-                size -= len(word)
-        return min(size, 16)
+        return 0 if is_ordinary(text) else min(len(text), 16)
 
     return (min(strength(text) for text in literals), -len(literals))
 

@@ -219,7 +219,7 @@ class _Reader:
             raise self.error(key, "must be a number of lines from 0 to 2000")
         return value
 
-    def pattern(self, value: Any, key: str) -> Pattern:
+    def pattern(self, value: Any, key: str, searched: bool = True) -> Pattern:
         """A plain text, or {text: …, nocase: true}, or {regex: …}."""
         if isinstance(value, str):
             value = {"text": value}
@@ -229,8 +229,8 @@ class _Reader:
             raise self.error(key, "needs either `text` or `regex`")
         if "text" in body:
             text = body["text"]
-            if not isinstance(text, str) or len(text.strip()) < regex.SHORTEST or "\n" in text:
-                raise self.error(key, f"`text` must be at least {regex.SHORTEST} characters on one line")
+            if not isinstance(text, str) or not text.strip() or "\n" in text:
+                raise self.error(key, "`text` must be a text on one line")
             source = re.sub(r"([\\.^$*+?{}\[\]|()])", r"\\\1", text)
         else:
             source = body["regex"]
@@ -239,9 +239,10 @@ class _Reader:
         nocase = bool(body.get("nocase", False))
         if nocase and not source.startswith("(?i)"):
             source = "(?i)" + source
-        for what in regex.problems(source):
+        for what in regex.problems(source, searched):
             raise self.error(key, f"{source!r} {what}")
-        return Pattern(source, regex.required(source), source.startswith("(?i)"))
+        literals = regex.required(source) if searched else ()
+        return Pattern(source, literals, source.startswith("(?i)"))
 
     def condition(self, value: Any, within: int, key: str) -> Condition:
         if isinstance(value, str):
@@ -250,7 +251,7 @@ class _Reader:
         lines = self.count(body.pop("within", within), f"{key}.within")
         where = self.one_of(body.pop("where", "around"), WHERE, f"{key}.where")
         rank = self.one_of(body.pop("rank", "same"), RANKS, f"{key}.rank")
-        return Condition(self.pattern(body, key), lines, where, rank)
+        return Condition(self.pattern(body, key, searched=where != "same-line"), lines, where, rank)
 
     def placeholders(self, rule: TextRule, match: Match) -> None:
         """Every {placeholder} of a text must be captured by each `line` pattern or an `all` condition, or have a default."""

@@ -11,7 +11,7 @@ from doctor.match import regex
 from doctor.match.condition import Sighting, SourceState, nearest, past
 from doctor.match.facts import holds
 from doctor.match.finder import Finder, make_finder
-from doctor.match.line import NOWHERE, Setting, normal, pieces, setting_of
+from doctor.match.line import NOWHERE, Setting, normal, pieces, setting_of, utf8
 from doctor.match.pack import Pack
 from doctor.match.textrule import Condition, TextRule
 from doctor.records.record import Chunk
@@ -73,7 +73,7 @@ class Scanner:
             end = data.find(b"\n", position)
             number += data.count(b"\n", counted, start)
             counted = start
-            plain = data[start : end if end >= 0 else len(data)].rstrip(b"\r")
+            plain = utf8(data[start : end if end >= 0 else len(data)].rstrip(b"\r"))
             found = self._verified(atoms, pieces(plain))
             if not found:
                 continue

@@ -19,7 +19,7 @@ WITHIN = 40
 @dataclass(frozen=True)
 class Pattern:
     """One way a line can look: a regular expression on the bytes of the line, and literals of which every
-    matching line contains at least one (in lower case when `nocase`)."""
+    matching line contains at least one (in lower case when `nocase`; none when it is tried on lines found otherwise)."""
 
     regex: str
     literals: tuple[str, ...]
