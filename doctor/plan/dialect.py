@@ -77,7 +77,11 @@ def dialect_of(root: Value) -> Dialect:
     keys = frozenset(root.mapping)
     if root.get("use_legacy").flag is False and keys & GRAPH_KEYS:
         return Dialect.MCORE
-    if keys & _EXPERIMENTAL or ("model_config" in keys and "model" not in keys and "base_config" not in keys):
+    if (
+        keys & _EXPERIMENTAL
+        or ("arch" in keys and "trainer" not in keys)
+        or ("model_config" in keys and "model" not in keys and "base_config" not in keys)
+    ):
         return Dialect.OTHER
     if "runner_config" not in keys and "parallel_config" not in keys:
         if "training_args" in keys:

@@ -297,7 +297,7 @@ class Context:
     seed: Value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """A config as rules see it."""
 
