@@ -79,7 +79,11 @@ def _why_not(hit: Hit, pack: Pack, progress: Optional[Progress]) -> Optional[str
         return "quiet"
     if _QUOTED.search(hit.text):
         return "quoted"
-    fatal = rule.rule.severity is Severity.FATAL or (rule.role == "generic" and severe)
-    if fatal and progress is not None and progress.after(hit) >= _WENT_ON:
+    if rule.role == "generic" and severe and went_on(hit, progress):
         return "went-on"
     return None
+
+
+def went_on(hit: Hit, progress: Optional[Progress]) -> bool:
+    """Whether the rank of a hit went on training after it."""
+    return progress is not None and progress.after(hit) >= _WENT_ON

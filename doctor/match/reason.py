@@ -15,7 +15,7 @@ from typing import Optional
 
 from doctor.escape import decode, visible
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
-from doctor.match.aside import Aside, Progress, sift
+from doctor.match.aside import Aside, Progress, sift, went_on
 from doctor.match.pack import Pack
 from doctor.match.scan import Hit
 from doctor.match.tables import Code, lookup
@@ -30,6 +30,9 @@ _BAND = 0.12
 #: a symptom so many lines before a cause on the same rank may still be its consequence: logs are buffered
 _BUFFERED_LINES = 200
 _BUFFERED_SECONDS = 60.0
+#: how much less a fault counts that the run got over
+_OVER = 0.6
+_WENT_ON = Text(" Training went on after it, so it may be over.", "其后训练仍在继续，可能已经恢复。")
 _MOST_EVIDENCE = 5
 
 #: faults of one kind that bring about others, whatever the rules say: category -> categories
@@ -59,6 +62,8 @@ class Candidate:
     finding: Optional[Finding] = None
     #: what the captured code means, for a rule with a table
     code: Optional[Code] = None
+    #: the fault ends a run, but training went on after it: it may be over
+    over: bool = False
 
     @property
     def category(self) -> str:
@@ -82,7 +87,7 @@ def reason(
     tells where training steps were printed. `counts` says how often a rule hit when not all hits are given.
     """
     kept, aside = sift(sorted(hits, key=_place), pack, progress)
-    candidates = _candidates(kept, pack, others)
+    candidates = _candidates(kept, pack, others, progress)
     if not candidates:
         return ()
     causes = {
@@ -111,7 +116,9 @@ def _place(hit: Hit) -> tuple[str, int, str]:
     return (hit.source, hit.line, hit.rule)
 
 
-def _candidates(hits: Sequence[Hit], pack: Pack, others: Sequence[Finding]) -> list[Candidate]:
+def _candidates(
+    hits: Sequence[Hit], pack: Pack, others: Sequence[Finding], progress: Optional[Progress]
+) -> list[Candidate]:
     times = [hit.setting.time for hit in hits]
     timed = bool(times) and all(time is not None for time in times) and len({hit.source for hit in hits}) > 1
     ordered = sorted(hits, key=lambda hit: (hit.setting.time or 0.0, *_place(hit))) if timed else list(hits)
@@ -128,8 +135,11 @@ def _candidates(hits: Sequence[Hit], pack: Pack, others: Sequence[Finding]) -> l
         first = [best[1], *(hit for _, hit in found if hit is not best[1])]
         sure = rule.rule.confidence * (0.5 if best[1].setting.code else 1.0)
         weight = sure * _ROLE_WEIGHT[rule.role] * _SEVERITY_WEIGHT[rule.rule.severity]
+        over = rule.rule.severity is Severity.FATAL and all(went_on(hit, progress) for hit in first)
+        if over:
+            sure, weight = sure * _OVER, weight * _OVER
         code = lookup(rule.table, best[1].groups.get("code", "")) if rule.table is not None else None
-        out.append(Candidate(rule, tuple(first), weight, sure, places[id(best[1])], code=code))
+        out.append(Candidate(rule, tuple(first), weight, sure, places[id(best[1])], code=code, over=over))
     for finding in others:
         rule = pack.get(finding.rule)
         if rule is not None and rule.id not in by_rule:
@@ -214,12 +224,11 @@ def _finding(
     more: dict[str, Value] = {"line": first.line, "count": max(count, len(item.hits))}
     if first.rank is not None:
         more["rank"] = first.rank
-    return finding_of(
-        item.rule,
-        values_of(item.rule, first.groups, **more),
-        evidence=[evidence_of(hit) for hit in item.hits[:_MOST_EVIDENCE]],
-        code=item.code,
-    ).with_(confidence=confidence, root_cause=root, explains=consequences, ruled_out=out)
+    evidence = [evidence_of(hit) for hit in item.hits[:_MOST_EVIDENCE]]
+    found = finding_of(item.rule, values_of(item.rule, first.groups, **more), evidence, item.code)
+    if item.over:
+        found = found.with_(severity=Severity.WARNING, message=found.message + _WENT_ON)
+    return found.with_(confidence=confidence, root_cause=root, explains=consequences, ruled_out=out)
 
 
 def finding_of(
