@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from doctor.check import check
+from doctor.check import Skip, check
 from doctor.checks.weights.subject import Weights
-from doctor.checks.weights.words import size, some
+from doctor.checks.words import size, some
 from doctor.escape import visible
 from doctor.finding import Evidence, Finding, Severity, Text
+from doctor.formats.ckpt import crc_problem
 from doctor.formats.tensor import Kind, Problem
 from doctor.rule import Rule
 
@@ -456,3 +457,164 @@ def leftovers(subject: Weights) -> Iterator[Finding]:
             names_zh=names.zh,
             path=subject.path,
         )
+
+
+@check(
+    Rule(
+        id="WGT-FILE-015",
+        name="pickle-runs-code",
+        severity=Severity.ERROR,
+        category="ckpt-format",
+        title=Text("Loading {name} would run code", "加载 {name} 会执行代码"),
+        why=Text(
+            "{detail}: a file of tensors has no reason to. It was read here without being executed.",
+            "{detail_zh}：存放张量的文件不需要这样做。此处只解析、未执行。",
+        ),
+        fix=Text(
+            "Do not load it. Get the model from its publisher, as safetensors if you can.",
+            "不要加载它。请从发布者处获取模型，尽量使用 safetensors。",
+        ),
+        verify="doctor check {path}",
+    )
+)
+def runs_code(subject: Weights) -> Iterator[Finding]:
+    for path, problems in _by_file(subject, Kind.CODE):
+        yield runs_code.finding(evidence=map(_evidence, problems), name=path.name, path=path, **_detail(problems[0]))
+
+
+@check(
+    Rule(
+        id="WGT-FILE-016",
+        name="checksum-mismatch",
+        severity=Severity.ERROR,
+        category="ckpt-format",
+        title=Text("The content of {name} does not match its checksum", "{name} 的内容与校验和不符"),
+        why=Text(
+            "CRC-32 is {observed}, the file ends with {expected}: bytes changed after it was saved. MindSpore reports this "
+            "misleadingly as 'May not have permission to read it'.",
+            "CRC-32 为 {observed}，文件末尾记录为 {expected}：保存之后内容被改动。MindSpore 会误导性地报 May not have permission to read it。",
+        ),
+        fix=_AGAIN,
+        verify="doctor check --values {path}",
+    )
+)
+def checksum(subject: Weights) -> Iterator[Finding]:
+    with_sum = [file for file in subject.set.files if file.metadata.get("crc")]
+    if not with_sum:
+        raise Skip(Text("no file carries a checksum (crc_check)", "没有带校验和（crc_check）的文件"))
+    if not subject.options.values:
+        raise Skip(Text("it reads the whole file; ask for it with --values", "需要读取整个文件；请加 --values"))
+    for file in with_sum:
+        problem = crc_problem(file.path)
+        if problem is not None:
+            yield checksum.finding(
+                evidence=(_evidence(problem),),
+                name=file.path.name,
+                path=file.path,
+                observed=problem.observed,
+                expected=problem.expected,
+            )
+
+
+@check(
+    Rule(
+        id="WGT-FILE-017",
+        name="checkpoint-encrypted",
+        severity=Severity.WARNING,
+        category="ckpt-format",
+        title=Text("{name} is encrypted", "{name} 已加密"),
+        why=Text(
+            "It was saved with enc_key; without dec_key and the right dec_mode MindSpore says that the file may be corrupted.",
+            "它是用 enc_key 保存的；不提供 dec_key 和正确的 dec_mode 时，MindSpore 会报文件可能已损坏。",
+        ),
+        fix=Text(
+            "Load it with dec_key and dec_mode and save it again without enc_key, to have it checked.",
+            "用 dec_key、dec_mode 加载后不带 enc_key 重新保存，即可检查。",
+        ),
+        verify="doctor check {path}",
+    )
+)
+def encrypted(subject: Weights) -> Iterator[Finding]:
+    for path, problems in _by_file(subject, Kind.ENCRYPTED):
+        yield encrypted.finding(evidence=map(_evidence, problems), name=path.name, path=path)
+
+
+@check(
+    Rule(
+        id="WGT-FILE-018",
+        name="tensor-name-unprintable",
+        severity=Severity.WARNING,
+        category="ckpt-format",
+        title=Text(
+            "{count} tensor names hold control characters or are no names", "有 {count} 个张量名含控制字符或不合法"
+        ),
+        why=Text(
+            "{names}: no framework writes such names; the file is damaged or made to confuse a terminal.",
+            "{names_zh}：没有框架会写出这样的名称；文件已损坏，或意在干扰终端。",
+        ),
+        fix=Text("Get the model from its publisher again.", "重新从发布者处获取模型。"),
+        verify="doctor check {path}",
+    )
+)
+def unprintable(subject: Weights) -> Iterator[Finding]:
+    wrong = [name for name in subject.set.tensors if not name.strip() or len(name) > 1000 or visible(name) != name]
+    if wrong:
+        names = some([name or "''" for name in wrong])
+        yield unprintable.finding(
+            evidence=[Evidence("value", str(subject.path), key=visible(name, 200)) for name in wrong[:5]],
+            count=len(wrong),
+            names=names.en,
+            names_zh=names.zh,
+            path=subject.path,
+        )
+
+
+@check(
+    Rule(
+        id="WGT-FILE-019",
+        name="tensors-compressed",
+        severity=Severity.WARNING,
+        category="ckpt-format",
+        title=Text("{name} was packed again with compression", "{name} 被重新压缩打包"),
+        why=Text(
+            "torch.save stores tensors uncompressed; {count} of this file are compressed and cannot be mapped or read at "
+            "their place. An archive program wrote it anew.",
+            "torch.save 不压缩张量；该文件有 {count} 个被压缩，无法直接映射读取。它被压缩软件重新打包过。",
+        ),
+        fix=Text("Use the original file.", "使用原始文件。"),
+        verify="doctor check {path}",
+    )
+)
+def compressed(subject: Weights) -> Iterator[Finding]:
+    for path, problems in _by_file(subject, Kind.COMPRESSED):
+        yield compressed.finding(evidence=map(_evidence, problems[:5]), name=path.name, path=path, count=len(problems))
+
+
+@check(
+    Rule(
+        id="WGT-FILE-020",
+        name="two-sets-in-one-folder",
+        severity=Severity.INFO,
+        category="ckpt-format",
+        title=Text("Other weights stand in the same folder", "同一目录中还有其他权重"),
+        why=Text(
+            "{chosen} is judged here, as a loader would take it; {names} are left aside. MindFormers' conversion takes the "
+            "first or newest file of the folder.",
+            "此处按加载程序的选择检查 {chosen}；{names_zh} 未参与。MindFormers 转换时取目录中的第一个或最新文件。",
+        ),
+        fix=Text("Keep one set in a folder, or name the file.", "每个目录只放一套权重，或直接指定文件。"),
+        verify="doctor check {path}",
+    )
+)
+def two_sets(subject: Weights) -> Iterator[Finding]:
+    others = [file for file in subject.set.others if file.readable]
+    if not others or not subject.set.files:
+        return
+    names = some(file.path.name for file in others)
+    yield two_sets.finding(
+        evidence=[Evidence("file", str(file.path), observed=file.format) for file in others[:5]],
+        chosen=subject.set.files[0].path.name,
+        names=names.en,
+        names_zh=names.zh,
+        path=subject.path,
+    )

@@ -8,7 +8,7 @@ from typing import Optional
 from doctor.check import Skip, check
 from doctor.checks.weights.diagnosis import FIELDS, Diagnosis
 from doctor.checks.weights.subject import Weights
-from doctor.checks.weights.words import ranges, some
+from doctor.checks.words import ranges, some
 from doctor.finding import Edit, Evidence, Finding, Fix, Severity, Text
 from doctor.formats.layers import by_pattern
 from doctor.rule import Rule

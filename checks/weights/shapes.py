@@ -8,7 +8,7 @@ from doctor.check import Skip, check
 from doctor.checks.weights.diagnosis import FIELDS, Diagnosis, Difference
 from doctor.checks.weights.keys import diagnosed, source
 from doctor.checks.weights.subject import Weights
-from doctor.checks.weights.words import shape, some
+from doctor.checks.words import shape, some
 from doctor.finding import Edit, Evidence, Finding, Fix, Severity, Text
 from doctor.formats.families import known as known_models
 from doctor.formats.layers import by_pattern

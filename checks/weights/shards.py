@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from doctor.check import Skip, check
 from doctor.checks.weights.subject import Weights
-from doctor.checks.weights.words import ranges, size, some
+from doctor.checks.words import ranges, size, some
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.formats.index import ShardIndex
 from doctor.formats.layers import place
@@ -228,7 +228,7 @@ def not_in_index(subject: Weights) -> Iterator[Finding]:
 )
 def in_two_shards(subject: Weights) -> Iterator[Finding]:
     twice = sorted(name for name, files in subject.set.homes.items() if len(files) > 1)
-    if not twice or _model_parallel(subject):
+    if not twice or subject.set.parallel:
         return
     names = some(twice)
     files = some(file.path.name for file in subject.set.homes[twice[0]])
@@ -243,11 +243,6 @@ def in_two_shards(subject: Weights) -> Iterator[Finding]:
         files_zh=files.zh,
         path=subject.path,
     )
-
-
-def _model_parallel(subject: Weights) -> bool:
-    """Meta's consolidated.NN.pth each hold a slice of every tensor: the same names are meant to stand in all."""
-    return all(file.path.name.startswith("consolidated.") for file in subject.set.files)
 
 
 @check(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -67,6 +68,8 @@ class Weights:
         return diagnose(self)
 
 
+#: Folders in which each device, or each iteration, keeps its part.
+_PARALLEL = re.compile(r"rank_\d{1,6}|iteration_\d{1,12}")
 #: A folder with one of these is a run folder or a source tree; its weights are judged by their own path.
 _RUN_MARKS = frozenset({"metrics", "log", "end.json"})
 
@@ -80,12 +83,20 @@ def recognises(path: Path) -> bool:
         names = {entry.name for entry in entries}
         if names & _RUN_MARKS and "config.yaml" in names:
             return False
-        return any(
+        if any(
             name.endswith(INDEX_SUFFIX) or name == "param_name_map.json" or looks_like_weights(path / name)
             for name in sorted(names)
-        )
+        ):
+            return True
+        return any(_PARALLEL.fullmatch(entry.name) and _holds_weights(path / entry.name) for entry in entries)
     except OSError:
         return False
+
+
+def _holds_weights(folder: Path) -> bool:
+    return folder.is_dir() and any(
+        entry.name.endswith((".ckpt", ".safetensors")) for entry in list_folder(folder, 1000)
+    )
 
 
 def load(path: Optional[Path], options: Options) -> Weights:
@@ -132,7 +143,7 @@ def facts(subject: Weights) -> dict[str, Any]:
             "files": len(subject.set.files),
             "tensors": len(tensors),
             "parameters": sum(tensor.elements for name, tensor in tensors.items() if name not in states),
-            "bytes": sum(tensor.bytes for tensor in tensors.values()),
+            "bytes": subject.set.bytes,
             "family": model.family.id if model is not None else named if isinstance(named, str) else None,
             "layout": model.layout.id if model is not None else None,
             "variant": (model.layout.variant or None) if model is not None else None,
@@ -165,7 +176,7 @@ def _sizes(model: Optional[Model]) -> Optional[dict[str, int]]:
 
 def headline(subject: Weights) -> Iterator[Text]:
     """One line: what the weights are."""
-    from doctor.checks.weights.words import amount, size
+    from doctor.checks.words import amount, size
 
     row = facts(subject)["weights"]
     name = row["model"] or row["family"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.check import check
 from doctor.checks.weights.subject import Weights
-from doctor.checks.weights.words import some
+from doctor.checks.words import some
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.formats.layers import is_buffer, is_state, place
 from doctor.rule import Rule

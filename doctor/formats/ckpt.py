@@ -101,12 +101,15 @@ class _Reader:
                     )
                 self.value(field)
         except WireError as error:
-            kind = Kind.TRUNCATED if error.truncated else Kind.HEADER
+            # A checksum that is itself cut off looks like a field of its own.
+            torn_tail = self.window.bytes(max(0, self.size - CRC_TAIL), CRC_TAIL).find(CRC_TAG) >= 0
+            kind = Kind.TRUNCATED if error.truncated or torn_tail else Kind.HEADER
             self.say(
                 kind,
                 _where(error.what, self.last),
                 offset=error.offset,
                 observed=self.size,
+                expected=error.needed,
             )
         metadata = {"crc": "yes"} if has_crc else {}
         return WeightFile(self.path, "ckpt", self.size, self.tensors(), metadata, tuple(self.problems), self.scalars())

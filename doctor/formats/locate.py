@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 SHARD = re.compile(r"(?P<stem>.+?)[-_](?P<number>\d{3,})-of-(?P<total>\d{3,})\.(?P<ext>safetensors|bin|ckpt|pth|pt)")
-MINDSPORE_SHARD = re.compile(r"(?P<stem>.+-model)-(?P<number>\d{7})-(?P<total>\d{7})\.(?P<ext>safetensors)")
+MINDSPORE_SHARD = re.compile(r"(?P<stem>(?:.+-)?model)-(?P<number>\d{7})-(?P<total>\d{7})\.(?P<ext>safetensors)")
 META_SHARD = re.compile(r"consolidated\.(?P<number>\d{2})\.pth")
 STEP = re.compile(
     r"(?P<prefix>.+?)(?:_rank_(?P<rank>\d+))?(?:_(?P<rerun>\d+))?-(?P<epoch>\d+)_(?P<step>\d+)\.(?P<ext>ckpt|safetensors)"
@@ -23,7 +23,7 @@ SINGLE_ORDER = ("model.safetensors", "pytorch_model.bin")
 #: Files that training leaves beside the weights and that hold no model.
 BESIDE = re.compile(
     r"training_args\.bin|optimizer\.(pt|bin|ckpt|safetensors)|scheduler\.(pt|bin)|rng_state.*\.pth|random_states.*"
-    r"|scaler\.pt|hyper_param\.safetensors|.*strategy.*\.ckpt|.+-opt-\d{7}-\d{7}\.safetensors|zero_pp_rank_.*"
+    r"|scaler\.pt|hyper_param\.safetensors|.*strategy.*\.ckpt|(?:.+-)?opt-\d{7}-\d{7}\.safetensors|zero_pp_rank_.*"
     r"|.*optim_states\.pt"
 )
 #: What an interrupted save or download leaves behind.

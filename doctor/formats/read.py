@@ -9,19 +9,23 @@ from pathlib import Path
 from typing import Callable, Optional
 
 from doctor.finding import Text
-from doctor.formats import ckpt, safetensors
+from doctor.formats import ckpt, safetensors, torchfile
 from doctor.formats.sniff import HEAD, sniff
 from doctor.formats.tensor import Kind, Problem, WeightFile
 
 _READERS: dict[str, Callable[[Path], WeightFile]] = {
     "safetensors": safetensors.read,
     "ckpt": ckpt.read,
+    "zip": torchfile.read_zip,
+    "torch-legacy": torchfile.read_legacy,
+    "pickle": torchfile.read_pickle,
 }
 _KINDS = {
     "empty": Kind.EMPTY,
     "lfs-pointer": Kind.LFS_POINTER,
     "web-page": Kind.WEB_PAGE,
     "zeroed": Kind.ZEROED,
+    "encrypted": Kind.ENCRYPTED,
     "unknown": Kind.NOT_WEIGHTS,
     "strategy": Kind.NOT_WEIGHTS,
 }
@@ -59,8 +63,8 @@ def _not_weights(path: Path, before: os.stat_result, what: str, head: bytes) -> 
         return _nothing(path, size, Kind.LFS_POINTER, _same(what), expected=_lfs_size(head))
     if what.startswith("foreign:"):
         return _nothing(path, size, Kind.FOREIGN, _same(what.partition(":")[2]))
-    if what in {"zip", "pickle", "tar", "torch-legacy"}:
-        return _nothing(path, size, Kind.FOREIGN, _same(what))
+    if what == "tar":
+        return _nothing(path, size, Kind.FOREIGN, _same("tar archive"))
     return _nothing(path, size, _KINDS[what], _same(what))
 
 

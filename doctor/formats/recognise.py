@@ -216,7 +216,7 @@ def _model(fit: Fit, tensors: Mapping[str, Tensor]) -> Model:
         param = cache[at.pattern]
         if param is not None:
             members.append(_member(tensor, param, at))
-        elif is_state(name):
+        elif is_state(name) or tensor.elements <= 1:  # counters that append_dict put there
             states.append(name)
         elif is_buffer(name):
             buffers.append(name)

@@ -44,10 +44,12 @@ def head_of(path: Path, length: int = HEAD) -> Optional[bytes]:
 
 
 def sniff(head: bytes, size: int) -> str:
-    """One of: safetensors, ckpt, strategy, zip, torch-legacy, pickle, tar, empty, lfs-pointer, web-page, zeroed,
-    foreign:NAME, unknown. `head` is at least the first 512 bytes (or the whole file)."""
+    """One of: safetensors, ckpt, strategy, zip, torch-legacy, pickle, tar, empty, encrypted, lfs-pointer,
+    web-page, zeroed, foreign:NAME, unknown. `head` is at least the first 512 bytes (or the whole file)."""
     if not size or not head:
         return "empty"
+    if head[1:4] == b"\x5e\x3a\x7f" and head[0] in {0xD8, 0xD9, 0xDA}:
+        return "encrypted"  # MindSpore's enc_key: AES-GCM, AES-CBC, SM4-CBC
     if head.startswith(b"version https://git-lfs.github.com/spec/"):
         return "lfs-pointer"
     if _is_safetensors(head):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Optional
 
 from doctor.formats import index as shard_index
-from doctor.formats import locate
+from doctor.formats import locate, meta
 from doctor.formats.index import ShardIndex
+from doctor.formats.iteration import FOLDER, Iteration, Tracker, iteration_folders, read_iteration, read_tracker
+from doctor.formats.ranks import RankSet, rank_folders, read_ranks
 from doctor.formats.read import read_file
 from doctor.formats.sniff import EXTENSIONS, INDEX_SUFFIX, list_folder, sniff_path
 from doctor.formats.tensor import Problem, Tensor, WeightFile
@@ -35,9 +37,18 @@ class WeightSet:
     others: tuple[WeightFile, ...] = ()
     leftovers: tuple[Path, ...] = ()
     groups: tuple[locate.Shards, ...] = ()
+    #: the folders of a checkpoint that each device wrote for itself
+    ranks: Optional[RankSet] = None
+    #: the side files of a MindFormers 2.x checkpoint
+    iteration: Optional[Iteration] = None
+    tracker: Optional[Tracker] = None
+    #: shapes of whole parameters where the files hold slices, as far as the side files tell
+    whole_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     partial: bool = False
     #: each file holds a slice of every tensor (tensor parallelism), so that shapes are not the model's
     sliced: bool = False
+    #: the same names are meant to stand in several files
+    parallel: bool = False
     unread: int = 0
 
     @cached_property
@@ -47,15 +58,25 @@ class WeightSet:
         for file in self.files:
             for tensor in file.tensors:
                 merged.setdefault(tensor.name, tensor)
+        for name, shape in self.whole_shapes.items():
+            if name in merged:
+                merged[name] = merged[name]._replace(shape=shape)
         return merged
 
+    @property
+    def bytes(self) -> int:
+        """Of all tensors; each once, but for slices."""
+        if self.parallel:
+            return sum(tensor.bytes for file in self.files for tensor in file.tensors)
+        return sum(tensor.bytes for tensor in self.tensors.values())
+
     @cached_property
-    def homes(self) -> Mapping[str, tuple[WeightFile, ...]]:
+    def homes(self) -> Mapping[str, list[WeightFile]]:
         """Which files hold each tensor."""
-        found: dict[str, tuple[WeightFile, ...]] = {}
+        found: dict[str, list[WeightFile]] = {}
         for file in self.files:
             for name in {tensor.name for tensor in file.tensors}:
-                found[name] = (*found.get(name, ()), file)
+                found.setdefault(name, []).append(file)
         return found
 
     @property
@@ -71,7 +92,8 @@ class WeightSet:
     @property
     def complete(self) -> bool:
         """Whether every file of the set is there and could be read to its end."""
-        return not self.partial and not self.missing and all(file.readable for file in self.files)
+        ranks_whole = self.ranks is None or not (self.ranks.missing or any(r.file is None for r in self.ranks.ranks))
+        return ranks_whole and not self.partial and not self.missing and all(file.readable for file in self.files)
 
 
 def open_set(path: Path) -> WeightSet:
@@ -107,6 +129,12 @@ def _weight_names(folder: Path) -> list[str]:
 def _folder(folder: Path) -> WeightSet:
     names = _weight_names(folder)
     indexes = _indexes(folder)
+    if rank_folders(folder):
+        return _ranks(folder, names)
+    if not names and iteration_folders(folder):
+        return _iterations(folder)
+    if FOLDER.fullmatch(folder.name) or _is_file(folder / "metadata.json"):
+        return _iteration(folder, names)
     if not names and not indexes:
         raise FileNotFoundError(folder)
     chosen = next((name for name in locate.SINGLE_ORDER if name in names), None)
@@ -154,9 +182,9 @@ def _unindexed(folder: Path, names: list[str]) -> WeightSet:
         chosen = [name for group in same for name in group.names]
         missing = [name for group in same for name in group.missing] if len(same) == 1 else []
         return _assemble(folder, chosen, names, missing=missing)
-    meta = [name for name in names if locate.META_SHARD.fullmatch(name)]
-    if meta:
-        return _assemble(folder, meta, names)
+    consolidated = [name for name in names if locate.META_SHARD.fullmatch(name)]
+    if consolidated:
+        return _meta(_assemble(folder, consolidated, names))
     suffix = next(suffix for suffix in _FORMAT_ORDER if any(name.lower().endswith(suffix) for name in names))
     kin = [name for name in names if name.lower().endswith(suffix)]
     stepped = [name for name in kin if locate.step_of(name)]
@@ -164,6 +192,66 @@ def _unindexed(folder: Path, names: list[str]) -> WeightSet:
         newest = max(stepped, key=lambda name: (locate.step_of(name), name))
         return _assemble(folder, [newest], names)
     return _parts(folder, kin, names)
+
+
+def _meta(found: WeightSet) -> WeightSet:
+    """Meta's files: with several, each holds a slice of every matrix."""
+    if len(found.files) < 2:
+        return found
+    shapes = meta.whole_shapes(found.files)
+    return replace(found, whole_shapes=shapes, parallel=True, sliced=not shapes)
+
+
+def _ranks(folder: Path, names: list[str]) -> WeightSet:
+    ranks = read_ranks(folder, tuple(names))
+    files = tuple(rank.file for rank in ranks.ranks if rank.file is not None)
+    if not files and not names:
+        raise FileNotFoundError(folder)
+    shapes: dict[str, tuple[int, ...]] = {}
+    for rank in ranks.ranks:
+        plan = ranks.strategy_of(rank.number)
+        if plan is None or rank.file is None:
+            continue
+        for tensor in rank.file.tensors:
+            cut = plan.cuts.get(tensor.name)
+            whole = cut.full(tensor.shape) if cut is not None else None
+            if whole is not None:
+                shapes.setdefault(tensor.name, whole)
+    leftovers = [
+        Path(entry.path)
+        for rank in ranks.ranks
+        for entry in list_folder(rank.folder)
+        if locate.LEFTOVER.fullmatch(entry.name)
+    ]
+    sliced = len(files) > 1 and not shapes
+    return WeightSet(
+        folder, files, leftovers=tuple(leftovers), ranks=ranks, whole_shapes=shapes, sliced=sliced, parallel=True
+    )
+
+
+def _iterations(folder: Path) -> WeightSet:
+    """The iteration that the tracker names, else the newest one."""
+    tracker = read_tracker(folder)
+    by_number = dict(iteration_folders(folder))
+    number = tracker.said if tracker.said in by_number else max(by_number)
+    chosen = by_number[number]
+    return replace(_iteration(chosen, _weight_names(chosen)), tracker=tracker)
+
+
+def _iteration(folder: Path, names: list[str]) -> WeightSet:
+    side = read_iteration(folder)
+    groups = locate.shards(names)
+    chosen = [name for group in groups for name in group.names] or names
+    if not chosen and not side.files:
+        raise FileNotFoundError(folder)
+    missing = {name for group in groups for name in group.missing}
+    missing |= {name for name in side.files if not _is_file(folder / name)}
+    found = _assemble(folder, chosen, names, missing=sorted(missing))
+    shapes = {name: whole.shape for name, whole in side.wholes.items()}
+    twice = any(len(files) > 1 for files in found.homes.values())
+    return replace(
+        found, iteration=side, whole_shapes=shapes, parallel=twice or bool(shapes), sliced=twice and not shapes
+    )
 
 
 def _parts(folder: Path, kin: list[str], names: list[str]) -> WeightSet:

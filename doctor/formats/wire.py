@@ -13,8 +13,10 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 class WireError(Exception):
     """The bytes are not protobuf, or end too early; `offset` is where."""
 
-    def __init__(self, offset: int, what: Text, truncated: bool = False) -> None:
+    def __init__(self, offset: int, what: Text, truncated: bool = False, needed: Optional[int] = None) -> None:
         super().__init__(what.en)
+        #: where the file would have to end at least
+        self.needed = needed
         self.what = what
         self.offset = offset
         self.truncated = truncated
@@ -102,6 +104,7 @@ def _short(offset: int, number: int, wanted: int, there: int) -> WireError:
             f"字段 {number} 声明 {wanted} 字节，实际只有 {there} 字节",
         ),
         truncated=True,
+        needed=offset + wanted,
     )
 
 

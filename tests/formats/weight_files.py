@@ -63,3 +63,102 @@ def write_sharded(
     index = {"metadata": {"total_size": size if total_size is None else total_size}, "weight_map": weight_map}
     (folder / f"{stem}.safetensors.index.json").write_text(json.dumps(index))
     return paths
+
+
+# MindSpore's checkpoint: protobuf written by hand -------------------------------------------------------
+
+
+def varint(number: int) -> bytes:
+    number &= (1 << 64) - 1
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def field(number: int, content: bytes) -> bytes:
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def ckpt_value(name: str, dtype: str, dims: Sequence[int], content: bytes) -> bytes:
+    tensor = b"".join(b"\x08" + varint(length) for length in dims)
+    tensor += field(2, dtype.encode()) + field(3, content)
+    return field(1, field(1, name.encode()) + field(2, tensor))
+
+
+MS_TYPES = {"F32": "Float32", "F16": "Float16", "BF16": "BFloat16", "I64": "Int64", "I32": "Int32", "BOOL": "Bool"}
+
+
+def write_ckpt(path: Path, spec: Spec, tail: bytes = b"") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    values = [
+        ckpt_value(name, MS_TYPES[dtype], shape, bytes(number_of(shape) * BITS[dtype] // 8))
+        for name, (dtype, shape) in spec.items()
+    ]
+    path.write_bytes(b"".join(values) + tail)
+    return path
+
+
+def with_crc(raw: bytes) -> bytes:
+    import zlib
+
+    return raw + b"crc_num" + zlib.crc32(raw).to_bytes(10, "big")
+
+
+def strategy_bytes(stage: int, cuts: Mapping[str, tuple[Sequence[int], Sequence[int], int]]) -> bytes:
+    """Of {parameter: (device matrix, tensor map, optimizer shards)}, as node_strategy.proto has it."""
+    raw = b"\x08" + varint(stage)
+    for name, (devices, axes, shards) in cuts.items():
+        layout = field(1, b"".join(b"\x08" + varint(number) for number in devices))
+        layout += field(2, b"".join(b"\x08" + varint(number) for number in axes))
+        layout += b"\x28\x00\x30" + varint(-1 if not shards else 0) + b"\x38" + varint(shards)
+        raw += field(3, field(1, name.encode()) + field(2, layout))
+    return raw
+
+
+# torch.save's zip form, with a pickle assembled from opcodes ---------------------------------------------
+
+
+def torch_pickle(spec: Spec, extra: bytes = b"") -> bytes:
+    """A dict of tensors, each with a storage of its own called by its number. `extra` is a pickle fragment that
+    leaves one object on the stack, stored under the key "extra"."""
+    classes = {"F32": "FloatStorage", "F16": "HalfStorage", "BF16": "BFloat16Storage", "I64": "LongStorage"}
+
+    def text(word: str) -> bytes:
+        raw = word.encode()
+        return b"X" + struct.pack("<I", len(raw)) + raw
+
+    def whole(number: int) -> bytes:
+        return b"\x8a" + bytes([8]) + struct.pack("<q", number)
+
+    out = b"\x80\x02}("
+    for key, (name, (dtype, shape)) in enumerate(spec.items()):
+        elements = number_of(shape)
+        strides, step = [], 1
+        for length in reversed(shape):
+            strides.insert(0, step)
+            step *= length
+        out += text(name) + b"ctorch._utils\n_rebuild_tensor_v2\n("
+        out += b"(" + text("storage") + b"ctorch\n" + classes[dtype].encode() + b"\n" + text(str(key)) + text("cpu")
+        out += whole(elements) + b"tQ" + whole(0)
+        for sizes in (shape, strides):
+            out += b"(" + b"".join(map(whole, sizes)) + b"t"
+        out += b"\x89ccollections\nOrderedDict\n)RtR"
+    if extra:
+        out += text("extra") + extra
+    return out + b"u."
+
+
+def write_torch(path: Path, spec: Spec, pickle: Optional[bytes] = None, compress: bool = False) -> Path:
+    import zipfile
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED) as archive:
+        archive.writestr("archive/data.pkl", torch_pickle(spec) if pickle is None else pickle)
+        archive.writestr("archive/byteorder", "little")
+        for key, (dtype, shape) in enumerate(spec.values()):
+            archive.writestr(f"archive/data/{key}", bytes(number_of(shape) * BITS[dtype] // 8))
+        archive.writestr("archive/version", "3\n")
+    return path
