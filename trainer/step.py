@@ -50,19 +50,21 @@ class AdamW(nn.Cell):  # type: ignore[misc]
     def __init__(self, parameters: Sequence[Parameter], args: TrainingArguments) -> None:
         super().__init__(auto_prefix=False)
         self.parameters = ParameterTuple(parameters)
-        self.m = self.parameters.clone(prefix="adam_m", init="zeros")
-        self.v = self.parameters.clone(prefix="adam_v", init="zeros")
-        for state in (*self.m, *self.v):
-            state.requires_grad = False
+        self.m = _zeros_like(parameters, "adam_m")
+        self.v = _zeros_like(parameters, "adam_v")
         self.decayed = tuple(decays(item.name, item) for item in parameters)
         self.beta1, self.beta2 = args.adam_beta1, args.adam_beta2
         self.kernel = ops.AdamWeightDecay()
+        self.cast = ops.Cast()
+        self.types = tuple(item.dtype for item in parameters)
         self.none = Tensor(0.0, ms.float32)
         self.count = len(self.parameters)
 
     def construct(self, gradients: Any, factor: Any, rate: Any, epsilon: Any, decay: Any) -> Any:
         for i in range(self.count):
             share = decay if self.decayed[i] else self.none
+            # The kernel takes a gradient in the weight's own type only; unscaled and clipped it fits into FP16.
+            gradient = self.cast(self.cast(gradients[i], ms.float32) * factor, self.types[i])
             self.kernel(
                 self.parameters[i],
                 self.m[i],
@@ -72,7 +74,7 @@ class AdamW(nn.Cell):  # type: ignore[misc]
                 self.beta2,
                 epsilon,
                 share,
-                gradients[i] * factor,
+                gradient,
             )
         return rate
 
@@ -87,11 +89,15 @@ class Measure(nn.Cell):  # type: ignore[misc]
         self.square = ops.Square()
         self.sqrt = ops.Sqrt()
         self.maximum = ops.Maximum()
+        self.cast = ops.Cast()
 
     def construct(self, gradients: Any, scale: Any) -> Any:
         squares = 0.0
         for gradient in gradients:
-            squares = squares + self.total(self.square(gradient))
+            # The square of a scaled FP16 gradient would leave FP16's range: always summed in FP32. Rows first: the sum
+            # over all axes at once is one scalar loop on the CPU back end, twenty times slower.
+            square = self.square(self.cast(gradient, ms.float32))
+            squares = squares + self.total(self.total(square, -1))
         norm = self.sqrt(squares) / scale
         if self.max_norm > 0:
             return norm, self.max_norm / self.maximum(norm, self.max_norm) / scale
@@ -140,16 +146,15 @@ class Gather(nn.Cell):  # type: ignore[misc]
     def __init__(self, loss: nn.Cell, parameters: ParameterTuple) -> None:
         super().__init__(auto_prefix=False)
         self.gradients = _Gradients(loss, parameters)
-        self.sums = parameters.clone(prefix="gradient_sum", init="zeros")
-        for item in self.sums:
-            item.requires_grad = False
+        self.sums = _zeros_like(parameters, "gradient_sum")
         self.add = ops.AssignAdd()
+        self.cast = ops.Cast()
         self.count = len(parameters)
 
     def construct(self, ids: Any, labels: Any, share: Any, scale: Any) -> Any:
         value, gradients = self.gradients(ids, labels, share, scale)
         for i in range(self.count):
-            self.add(self.sums[i], gradients[i])
+            self.add(self.sums[i], self.cast(gradients[i], ms.float32))
         return value
 
 
@@ -177,6 +182,14 @@ class Apply(nn.Cell):  # type: ignore[misc]
         for i in range(self.count):
             self.assign(self.sums[i], self.zeros(self.sums[i]))
         return norm
+
+
+def _zeros_like(parameters: Sequence[Parameter], prefix: str) -> ParameterTuple:
+    """FP32 state for each parameter, whatever type it is stored in."""
+    return ParameterTuple(
+        Parameter(Tensor(np.zeros(item.shape, np.float32)), name=f"{prefix}.{item.name}", requires_grad=False)
+        for item in parameters
+    )
 
 
 @dataclass(frozen=True)

@@ -88,18 +88,15 @@ class CausalLM(nn.Cell):  # type: ignore[misc]
         self.cast = ops.Cast()
         self.reshape = ops.Reshape()
 
-    def rows(self, ids: Any) -> Any:
-        """Logits as a matrix (rows, vocabulary)."""
-        x = self.model(ids)
+    def table(self) -> Any:
+        """The matrix of the head (vocabulary, hidden): its own, or the embedding's when tied."""
         if self.tied:
-            table = self.model.embed_tokens.weight
-            logits = self.matmul(self.cast(x, self.compute), self.cast(table, self.compute))
-        else:
-            logits = self.lm_head(x)
-        return self.cast(logits, ms.float32)
+            return self.model.embed_tokens.weight
+        return self.lm_head.weight
 
     def construct(self, ids: Any) -> Any:
-        return self.reshape(self.rows(ids), (self.batch, self.length, self.vocabulary))
+        logits = self.matmul(self.cast(self.model(ids), self.compute), self.cast(self.table(), self.compute))
+        return self.reshape(self.cast(logits, ms.float32), (self.batch, self.length, self.vocabulary))
 
 
 class LanguageModelLoss(nn.Cell):  # type: ignore[misc]
@@ -111,12 +108,18 @@ class LanguageModelLoss(nn.Cell):  # type: ignore[misc]
     def __init__(self, network: CausalLM) -> None:
         super().__init__(auto_prefix=False)
         self.network = network
+        self.head = kernels.HeadLoss(network.vocabulary)
+        self.compute = network.compute
         self.reshape = ops.Reshape()
+        self.cast = ops.Cast()
+        self.maximum = ops.Maximum()
 
     def construct(self, ids: Any, labels: Any, share: Any) -> Any:
-        logits = self.network.rows(ids)
-        total = ops.cross_entropy(logits, self.reshape(labels, (-1,)), ignore_index=IGNORED, reduction="sum")
-        return total * share
+        rows = self.cast(self.network.model(ids), self.compute)
+        table = self.cast(self.network.table(), self.compute)
+        labels = self.reshape(labels, (-1,))
+        learned = self.cast(labels >= 0, ms.float32)
+        return self.head(rows, table, self.maximum(labels, 0), self.reshape(learned, (-1, 1)) * share)[0]
 
 
 def initialise(network: nn.Cell, config: ModelConfig, seed: int) -> None:
