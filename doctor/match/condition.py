@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Optional, TypeVar
 
 from doctor.match.textrule import Condition
 
-#: sightings that a condition can look back on, per pattern and source
-_HISTORY = 512
+#: sightings that a condition can look back on from one chunk to the next, per pattern and source
+_HISTORY = 4096
 _Pending = TypeVar("_Pending")
 
 
@@ -29,7 +28,7 @@ class SourceState(Generic[_Pending]):
 
     #: last line seen
     line: int = 0
-    seen: dict[int, deque[Sighting]] = field(default_factory=dict)
+    seen: dict[int, list[Sighting]] = field(default_factory=dict)
     #: the first sighting of each pattern by each rank, kept for good
     first: dict[int, list[Sighting]] = field(default_factory=dict)
     pending: list[_Pending] = field(default_factory=list)
@@ -37,14 +36,15 @@ class SourceState(Generic[_Pending]):
     tail: bytes = b""
 
     def remember(self, atom: int, sighting: Sighting) -> None:
-        self.seen.setdefault(atom, deque(maxlen=_HISTORY)).append(sighting)
+        self.seen.setdefault(atom, []).append(sighting)
         first = self.first.setdefault(atom, [])
         if all(known.rank != sighting.rank for known in first):
             first.append(sighting)
 
-    def reach(self, condition: Condition) -> int:
-        """Lines to look at on each side: where several ranks write into one file, so many times more."""
-        return condition.within * max(1, len(self.ranks))
+    def forget(self) -> None:
+        """Lets go of what is too far back."""
+        for sightings in self.seen.values():
+            del sightings[:-_HISTORY]
 
 
 def nearest(
@@ -52,13 +52,15 @@ def nearest(
     atom: int,
     line: int,
     rank: Optional[int],
+    crowd: int,
     state: SourceState[_Pending],
     others: Iterable[SourceState[_Pending]],
 ) -> Optional[Sighting]:
-    """The sighting nearest to a hit that fulfils the condition, or None."""
+    """The sighting nearest to a hit that fulfils the condition, or None. `crowd` ranks write into the source: so many
+    times more lines are looked at."""
     best: Optional[Sighting] = None
     anywhere = condition.where == "anywhere" or condition.rank == "other"
-    reach = state.reach(condition)
+    reach = condition.within * crowd
     recent = state.seen.get(atom, ())
     for sighting in [*state.first.get(atom, ()), *recent] if anywhere else recent:
         distance = sighting.line - line
@@ -76,13 +78,13 @@ def nearest(
     return best
 
 
-def past(condition: Condition, line: int, state: SourceState[_Pending]) -> bool:
+def past(condition: Condition, line: int, crowd: int, state: SourceState[_Pending]) -> bool:
     """Whether no line to come can change what the condition says of a hit on `line`."""
     if condition.where in ("before", "same-line"):
         return True
     if condition.where == "anywhere" or condition.rank == "other":
         return False
-    return state.line > line + state.reach(condition)
+    return state.line > line + condition.within * crowd
 
 
 def _rank_fits(wanted: str, of_hit: Optional[int], of_line: Optional[int]) -> bool:

@@ -42,12 +42,18 @@ def holds(facts: Mapping[str, Any], name: str, wanted: str) -> bool:
 
 def version_key(text: str) -> tuple[tuple[int, int, str], ...]:
     """Orders versions as people write them: 8.0.RC1 < 8.0.RC2 < 8.0.0 < 8.0.1."""
-    parts = []
+    parts: list[tuple[int, int, str]] = []
     for number, word in re.findall(r"(\d+)|([A-Za-z]+)", text):
         if number:
             parts.append((1, int(number), ""))
-        elif word.lower() not in ("v",):
+        elif word.lower() != "v":
+            _drop_zeros(parts)
             parts.append((0, 0, word.lower()))
+    _drop_zeros(parts)
+    return (*parts, (0, 99, ""))
+
+
+def _drop_zeros(parts: list[tuple[int, int, str]]) -> None:
+    """8.0 and 8.0.0 are one version, and 8.0.RC1 comes before both."""
     while len(parts) > 1 and parts[-1] == (1, 0, ""):
         parts.pop()
-    return (*parts, (0, 99, ""))

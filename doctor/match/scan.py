@@ -37,6 +37,8 @@ class Hit:
     setting: Setting = NOWHERE
     #: length of the text that the pattern matched: of two rules on one line the longer says more
     span: int = 0
+    #: how many ranks had written into the source by then
+    crowd: int = 1
 
 
 @dataclass
@@ -87,7 +89,9 @@ class Scanner:
             fresh.extend(self._on_line(state, Hit("", chunk.source, number, offset, plain, setting=setting), found))
         state.line = chunk.first_line + data.count(b"\n") - (1 if data.endswith(b"\n") else 0)
         state.tail = (state.tail + data)[-_TAIL:] if len(data) < _TAIL else data[-_TAIL:]
-        return self._settle(state, fresh, final=False)
+        settled = self._settle(state, fresh, final=False)
+        state.forget()
+        return settled
 
     def finish(self, source: Optional[str] = None) -> list[Hit]:
         """The hits that still waited for lines to follow; call it when a source has ended or gone quiet."""
@@ -134,7 +138,8 @@ class Scanner:
             for item in own:
                 groups = {**_groups(item), **groups}
             span = max(item.end() - item.start() for item in own)
-            yield replace(line, rule=rule_id, text=own[0].string, rank=rank, groups=groups, span=span)
+            crowd = max(1, len(state.ranks))
+            yield replace(line, rule=rule_id, text=own[0].string, rank=rank, groups=groups, span=span, crowd=crowd)
 
     def _settle(self, state: SourceState[Hit], fresh: list[Hit], final: bool) -> list[Hit]:
         """Hands out what is decided, keeps what must wait."""
@@ -169,7 +174,7 @@ class Scanner:
             sighting = self._sighting(condition, hit, state)
             if sighting is not None:
                 groups = {**sighting.groups, **groups}
-            elif final or past(condition, hit.line, state):
+            elif final or past(condition, hit.line, hit.crowd, state):
                 return False
             else:
                 wait = True
@@ -178,14 +183,14 @@ class Scanner:
             if any(sighting is not None for sighting in sightings):
                 for sighting in sightings:
                     groups = {**(sighting.groups if sighting else {}), **groups}
-            elif final or all(past(condition, hit.line, state) for condition in match.any):
+            elif final or all(past(condition, hit.line, hit.crowd, state) for condition in match.any):
                 return False
             else:
                 wait = True
         for condition in match.none:
             if self._sighting(condition, hit, state) is not None:
                 return False
-            if not final and not past(condition, hit.line, state):
+            if not final and not past(condition, hit.line, hit.crowd, state):
                 wait = True
         return None if wait else replace(hit, groups=groups)
 
@@ -195,7 +200,7 @@ class Scanner:
             found = self._verify(atom, pieces(hit.text))
             return None if found is None else Sighting(hit.line, hit.rank, _groups(found))
         others = [self._sources[name] for name in sorted(self._sources) if self._sources[name] is not state]
-        return nearest(condition, atom, hit.line, hit.rank, state, others)
+        return nearest(condition, atom, hit.line, hit.rank, hit.crowd, state, others)
 
 
 class _Starts:

@@ -1,0 +1,228 @@
+"""Scanning: conditions, ranks, encodings, and equal hits however a text is cut and whichever finder looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from doctor.match.pack import Pack, load_pack
+from doctor.match.scan import MOST_HITS, Hit, Scanner
+from doctor.records.record import Chunk
+from tests.match.packs import pack, rule
+
+FINDERS = ("hyperscan", "aho-corasick", "standard library")
+
+
+def finder(name: str) -> str:
+    if name == "hyperscan":
+        pytest.importorskip("hyperscan")
+    return name
+
+
+def chunks(data: bytes, cuts: list[int], source: str = "x", rank: Optional[int] = None) -> Iterator[Chunk]:
+    """The data in chunks of whole lines, cut after the given numbers of lines."""
+    lines = data.splitlines(keepends=True) if b"\r" not in data else [x + b"\n" for x in data.split(b"\n")]
+    start, offset = 0, 0
+    for end in [*sorted(set(cuts)), len(lines)]:
+        part = b"".join(lines[start:end])
+        if part:
+            yield Chunk(source, part, offset, start + 1, rank)
+        start, offset = max(start, end), offset + len(part)
+
+
+def scan(rules: Pack, text: str | bytes, cuts: list[int] | None = None, name: Optional[str] = None) -> list[Hit]:
+    data = text.encode() if isinstance(text, str) else text
+    scanner = Scanner(rules, finder=name)
+    found = [hit for chunk in chunks(data, cuts or []) for hit in scanner.scan(chunk)]
+    return sorted([*found, *scanner.finish()], key=lambda hit: (hit.line, hit.rule))
+
+
+def lines_of(rules: Pack, text: str | bytes) -> list[int]:
+    return [hit.line for hit in scan(rules, text)]
+
+
+def conditional(**conditions: Any) -> Pack:
+    return pack(rule(1, match={"line": [{"regex": r"fault (?P<kind>\w+) came"}], "within": 3, **conditions}))
+
+
+def test_a_hit_has_its_place_and_values() -> None:
+    rules = pack(rule(1, match={"line": [{"regex": r"needle (?P<kind>\w+)"}]}))
+    hit = scan(rules, "first\nsecond needle gold\n")[0]
+    assert (hit.line, hit.offset, hit.text) == (2, 6, b"second needle gold")
+    assert hit.groups == {"kind": "gold"}
+
+
+def test_values_come_from_all_patterns_on_the_line() -> None:
+    rules = pack(
+        rule(1, match={"line": [{"regex": r"size=(?P<size>\d+) big"}, {"regex": r"big needle (?P<kind>\w+)"}]})
+    )
+    assert [hit.groups for hit in scan(rules, "size=3 big needle gold")] == [{"size": "3", "kind": "gold"}]
+
+
+def test_all_within_some_lines() -> None:
+    rules = conditional(all=["the reason"])
+    assert lines_of(rules, "the reason\n\n\nfault a came") == [4]
+    assert lines_of(rules, "the reason\n\n\n\nfault a came") == []
+    assert lines_of(rules, "fault a came\n\n\nthe reason") == [1]
+    assert lines_of(rules, "fault a came, the reason") == [1]
+
+
+def test_a_condition_gives_its_values() -> None:
+    rules = pack(
+        rule(
+            1,
+            title={"en": "{why}", "zh": "{why} 因"},
+            match={"line": ["fault came"], "all": [{"regex": r"reason: (?P<why>\w+)"}]},
+        )
+    )
+    assert scan(rules, "reason: far\n\nreason: near\nfault came")[0].groups == {"why": "near"}
+
+
+def test_any_of_several() -> None:
+    rules = conditional(any=["one reason", {"text": "other reason", "where": "before"}])
+    assert lines_of(rules, "fault a came") == []
+    assert lines_of(rules, "other reason\nfault a came") == [2]
+    assert lines_of(rules, "fault a came\nother reason") == []
+    assert lines_of(rules, "fault a came\none reason") == [1]
+
+
+def test_none_near() -> None:
+    rules = conditional(none=[{"text": "retry succeeded", "where": "after"}])
+    assert lines_of(rules, "fault a came\nretry succeeded") == []
+    assert lines_of(rules, "retry succeeded\nfault a came") == [2]
+    assert lines_of(rules, "fault a came\n\n\n\nretry succeeded") == [1]
+
+
+def test_same_line() -> None:
+    rules = conditional(none=[{"text": "GPU", "where": "same-line"}])
+    assert lines_of(rules, "fault a came on GPU 0\nGPU\nfault a came on 1") == [3]
+
+
+def test_other_ranks() -> None:
+    rules = conditional(all=[{"text": "ran out", "rank": "other"}])
+    assert lines_of(rules, "[rank3]: ran out\n[rank3]: fault a came") == []
+    assert lines_of(rules, "[rank5]: ran out\n[rank3]: fault a came") == [2]
+    same = conditional(all=["ran out"])
+    assert lines_of(same, "[rank5]: ran out\n[rank3]: fault a came") == []
+    assert lines_of(same, "[rank3]: ran out\n[rank3]: fault a came") == [2]
+
+
+def test_another_rank_in_another_file() -> None:
+    scanner = Scanner(conditional(all=[{"text": "ran out", "rank": "other"}]))
+    assert not scanner.scan(Chunk("rank_3.log", b"fault a came\n", 0, 1, 3))
+    assert not scanner.scan(Chunk("rank_5.log", b"ran out\n", 0, 1, 5))
+    assert [(hit.source, hit.rank) for hit in scanner.finish()] == [("rank_3.log", 3)]
+
+
+def test_interleaved_ranks_stretch_the_window() -> None:
+    text = "[rank0]: the reason\n" + "".join(f"[rank{n % 4}]: fault b came\n" for n in range(1, 9))
+    rules = conditional(all=["the reason"])
+    assert lines_of(rules, text) == [5, 9]
+
+
+def test_facts() -> None:
+    rules = conditional(facts={"cann": "< 8.0", "device.family": "910A | 910B"})
+    for facts, wanted in (
+        ({}, 1),
+        ({"cann": "7.0.0"}, 1),
+        ({"cann": "8.0.RC1"}, 1),
+        ({"cann": "8.0"}, 0),
+        ({"cann": "7.0", "device": {"family": "310P"}}, 0),
+    ):
+        scanner = Scanner(rules, facts)
+        assert len(scanner.scan(Chunk("x", b"fault a came", 0, 1))) == wanted, facts
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "第一行\n设备内存不足了".encode("gb18030"),
+        "\x1b[31m第一行\x1b[0m\n设备\x1b[1;31m内存\x1b[0m不足了\n".encode(),
+        b"x\n\x00\x00" + "设备内存不足了".encode() + b"\x00\r\n",
+        b"a\n" + b"z" * 2_000_000 + "设备内存不足了".encode() + b"y" * 2_000_000,
+        b"0%|\r10%|\r" + "设备内存不足了".encode() + b"\r20%|\n",
+        "设备内存不足了".encode() + b"\xff\xfe\xfa broken",
+    ],
+)
+@pytest.mark.parametrize("name", FINDERS)
+def test_every_encoding_and_length(data: bytes, name: str) -> None:
+    rules = pack(rule(1, match={"line": ["内存不足"]}))
+    hits = scan(rules, data, name=finder(name))
+    assert len(hits) == 1
+    assert len(hits[0].text) <= 8192
+    start = data.rfind(b"\n", 0, data.rfind(b"\n") if data.endswith(b"\n") else len(data)) + 1
+    assert hits[0].offset == start
+
+
+def test_a_hot_rule_is_capped_and_counted() -> None:
+    scanner = Scanner(pack(rule(1)))
+    hits = scanner.scan(Chunk("x", b"needle in a haystack\n" * 500, 0, 1))
+    assert len(hits) == MOST_HITS
+    tally = scanner.tallies[("LOG-TST-001", "x")]
+    assert (tally.count, tally.last_line) == (500, 500)
+
+
+_LINES = st.sampled_from(
+    [
+        "ordinary line 12",
+        "[rank1]: fault a came",
+        "[rank2]: fault b came",
+        "fault c came",
+        "the reason",
+        "[rank2]: the reason",
+        "Retry Succeeded",
+        "",
+        "  indented",
+        "内存 fault 来 came",
+    ]
+)
+
+
+@given(st.lists(_LINES, max_size=40), st.lists(st.integers(0, 40), max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_cuts_do_not_matter(lines: list[str], cuts: list[int]) -> None:
+    rules = pack(
+        rule(1, match={"line": [{"regex": r"fault \w+ came"}], "all": ["the reason"], "within": 4}),
+        rule(
+            2,
+            "two",
+            match={"line": [{"regex": r"fault \w+ came"}], "none": [{"text": "retry succeeded", "nocase": True}]},
+        ),
+        rule(3, "three", match={"line": ["fault a came"], "any": [{"text": "the reason", "rank": "other"}]}),
+    )
+    text = "\n".join(lines)
+    assert scan(rules, text, cuts) == scan(rules, text)
+
+
+def _texts() -> list[bytes]:
+    own = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.log"))]
+    rows = [part for file in _files() for part in (*file.must_match, *file.must_not_match)]
+    return [*own, "\n".join(part.text for part in rows).encode()]
+
+
+def _files() -> list[Any]:
+    from doctor.match.pack import read_files, rules_folder
+
+    return read_files(rules_folder(), strict=False)
+
+
+@pytest.mark.parametrize("name", FINDERS)
+def test_finders_agree_on_all_examples(name: str) -> None:
+    rules = load_pack()
+    for text in _texts():
+        wanted = scan(rules, text, name="standard library")
+        assert wanted
+        assert scan(rules, text, [100, 101, 500], name=finder(name)) == wanted
+
+
+def test_finders_agree_on_public_logs(shared: Path) -> None:
+    pytest.importorskip("hyperscan")
+    rules = load_pack()
+    for path in [shared / "corpus/errors.yaml", *sorted((shared / "logs/samples").glob("*"))]:
+        data = path.read_bytes()
+        assert scan(rules, data, name="hyperscan") == scan(rules, data, name="aho-corasick"), path.name
