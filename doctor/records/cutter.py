@@ -12,8 +12,9 @@ the pieces end depends on the bytes alone and not on how they were read.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import Optional
 
 from doctor.records.record import Chunk
 
@@ -69,9 +70,14 @@ class Cutter:
         part = data if start == 0 and end == len(data) else data[start:end]
         chunk = Chunk(self.source, part, self.offset, self.line, self.rank)
         self.offset += len(part)
-        self.line += part.count(b"\n")
+        self.line += _newlines(part)
         return chunk
 
-    def state(self) -> dict[str, Any]:
-        """JSON-able; the carry is not kept, because it is read again from `offset`."""
-        return {"offset": self.offset, "line": self.line}
+
+def _newlines(data: bytes) -> int:
+    """How many lines end in `data`. numpy counts five times as fast but takes longer than most reads to be imported: it is
+    used for large data where someone else has imported it."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or len(data) < 1 << 16:
+        return data.count(b"\n")
+    return int(numpy.count_nonzero(numpy.frombuffer(data, dtype=numpy.uint8) == 10))

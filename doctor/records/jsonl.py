@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any, Optional
 
-from doctor.records.tokens import Fields
+from doctor.records.reading import Fields
 
 #: what a line of ours begins with; other events (findings that quote log lines) begin with their own names
 METRIC_LINE = b'{"event": "metric"'

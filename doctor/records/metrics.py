@@ -2,116 +2,120 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Optional
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Union
 
 from doctor.escape import decode
-from doctor.records.jsonl import EVENT_LINE, METRIC_LINE, metric_fields
-from doctor.records.prefix import rank_of_line, time_of_line
-from doctor.records.progress import bar_fields
+from doctor.records.block import TEXT_LIMIT, MetricBlock
+from doctor.records.bulk import read_bulk
 from doctor.records.record import Chunk, Metric
-from doctor.records.tokens import Fields, records
+from doctor.records.stream import Stream
+from doctor.records.template import Template
 
-# A line without one of these is no step line; looked for in bytes, before anything else is done with it
-_CANDIDATE = re.compile(
-    rb"[Ll]oss|LOSS|step[ _]time|step cost|time per (?:step|iteration)|it/s|s/it|"
-    + "损失".encode()
-    + b"|"
-    + "损失".encode("gbk")
+#: a line without one of these is no step line; looked for in bytes, before anything else is done with it
+WORDS = (
+    *(b"loss", b"Loss", b"LOSS", b"step time", b"step_time", b"step cost", b"time per step", b"it/s", b"s/it"),
+    *("损失".encode(), "损失".encode("gbk"), b'"metric"'),
 )
-_LINE = re.compile(rb"[^\r\n]+")
-#: longer lines hold no step record at their beginning; their ends are looked at
-_LONGEST = 4096
-
-
-@dataclass
-class _Stream:
-    """What the lines of one source so far tell about the next ones."""
-
-    #: position and length of the last progress bar: a Hugging Face dict names no step of its own
-    bar: Optional[tuple[int, int]] = None
-    last_step: Optional[int] = None
-    #: an epoch 0 was seen: epochs count from there
-    zero_based: bool = False
-    #: what the last record held, to tell whether a line without its newline is complete
-    names: frozenset[str] = frozenset()
+#: smaller chunks are read line by line
+BULK_BYTES = 1 << 14
 
 
 class MetricReader:
-    """`feed` takes the chunks of any number of sources, each source's in order."""
+    """Takes the chunks of any number of sources, each source's in order."""
 
     def __init__(self) -> None:
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, Stream] = {}
+        self._shared: list[Template] = []
 
     def feed(self, chunk: Chunk) -> list[Metric]:
         """The step records of the chunk, in order of their lines."""
-        data = chunk.data
-        if not _CANDIDATE.search(data) and b'"metric"' not in data:
-            return []
-        stream = self._streams.setdefault(chunk.source, _Stream())
         metrics: list[Metric] = []
-        line, counted = chunk.first_line, 0
-        for match in _LINE.finditer(data):
-            start, end = match.span()
-            found = self._line(match.group(), stream, whole=end < len(data))
-            if not found:
-                continue
-            line += data.count(b"\n", counted, start)
-            counted = start
-            for fields in found:
-                metrics.append(_metric(fields, chunk, line, chunk.offset + start, match.group()))
+        for item in self.blocks(chunk):
+            if isinstance(item, MetricBlock):
+                metrics.extend(item)
+            else:
+                metrics.append(item)
         return metrics
 
-    def _line(self, raw: bytes, stream: _Stream, whole: bool) -> list[Fields]:
-        if raw.startswith(EVENT_LINE):
-            own = metric_fields(raw) if raw.startswith(METRIC_LINE) else None
-            return [own] if own is not None else []
-        if _CANDIDATE.search(raw) is None:
-            return []
-        text = decode(raw[-_LONGEST:])
-        bar = bar_fields(text)
-        found = list(records(text)) if bar is None else []
-        if bar is not None:
-            stream.bar = (int(bar.get("step") or 0), int(bar.get("steps") or 0))
-            if "loss" in bar:
-                found = [bar]
-        if not whole:
-            found = [fields for fields in found if not _torn(fields, text, stream)]
-        rank, time = rank_of_line(text), time_of_line(text)
-        for fields in found:
-            stream.names = frozenset(fields)
-            _complete(fields, stream, rank, time)
-        return found
+    def blocks(self, chunk: Chunk) -> list[Union[MetricBlock, Metric]]:
+        """The same records, where many of one make follow one another as a block of columns."""
+        stream = self._streams.get(chunk.source)
+        if stream is None:
+            stream = self._streams[chunk.source] = Stream(self._shared)
+        if len(chunk.data) < BULK_BYTES:
+            return [*self._single(chunk, stream, _candidates(chunk.data))]
+        bulk = read_bulk(chunk, stream)
+        if bulk is None:
+            stream.used.clear()
+            found = [*self._single(chunk, stream, _candidates(chunk.data))]
+            stream.choose_main()
+            return [*found]
+        if len(bulk.others) > len(bulk.block):
+            stream.main = None
+        return self._mixed(chunk, stream, bulk.block, bulk.others)
+
+    def _mixed(
+        self, chunk: Chunk, stream: Stream, block: MetricBlock, others: list[tuple[int, int]]
+    ) -> list[Union[MetricBlock, Metric]]:
+        """The block, cut where other lines come between its records."""
+        items: list[Union[MetricBlock, Metric]] = []
+        done = 0
+        last_step = stream.last_step
+        for start, end in others:
+            before = int(block.starts.searchsorted(start))
+            if before > done:
+                items.append(block.part(done, before))
+                step = block.columns.get("step")
+                stream.last_step = int(step[before - 1]) if step is not None else stream.last_step
+                done = before
+            items.extend(self._single(chunk, stream, iter([(start, end)])))
+        if done < len(block):
+            items.append(block.part(done, len(block)) if done else block)
+            stream.last_step = last_step
+        return items
+
+    def _single(self, chunk: Chunk, stream: Stream, lines: Iterator[tuple[int, int]]) -> Iterator[Metric]:
+        """The records of lines that begin and end at these places of the chunk."""
+        data = chunk.data
+        number, counted = chunk.first_line, 0
+        for start, end in lines:
+            raw = data[start:end]
+            found = stream.line(raw, whole=end < len(data))
+            if not found:
+                continue
+            number += data.count(b"\n", counted, start)
+            counted = start
+            base: dict[str, Any] = {
+                "source": chunk.source,
+                "rank": chunk.rank,
+                "line": number,
+                "offset": chunk.offset + start,
+                "text": decode(raw[:TEXT_LIMIT]),
+            }
+            for fields in found:
+                yield Metric.of({**base, **fields})
 
 
-def _torn(fields: Fields, text: str, stream: _Stream) -> bool:
-    """Whether a last line without its newline was cut: ``loss: 9.`` may have been 9.7, so it is not believed."""
-    return text.rstrip()[-1:] in ".-+" or (bool(stream.names) and not stream.names <= fields.keys())
+@lru_cache(maxsize=1)
+def _finder() -> Any:
+    import ahocorasick_rs
+
+    return ahocorasick_rs.BytesAhoCorasick(list(WORDS), implementation=ahocorasick_rs.Implementation.DFA)
 
 
-def _complete(fields: Fields, stream: _Stream, rank: Optional[int], time: Optional[float]) -> None:
-    """What the line itself does not say but its neighbours do."""
-    if rank is not None:
-        fields.setdefault("rank", rank)
-    if time is not None:
-        fields["time"] = time
-    if "step" not in fields and stream.bar is not None and not fields.get("summary"):
-        fields["step"], fields["steps"] = stream.bar
-    skipped = fields.pop("skipped", None)
-    epoch, step, steps = fields.get("epoch"), fields.get("step"), fields.get("steps")
-    if not isinstance(step, int):
-        return
-    if isinstance(skipped, int):
-        # Megatron counts the skipped ones since its last line; only all of them make an overflow of the line
-        since = step - stream.last_step if stream.last_step is not None else step
-        fields["overflow"] = 0 < since <= skipped
-    stream.last_step = step
-    if isinstance(epoch, int) and isinstance(steps, int) and "global_step" not in fields and 0 <= step <= steps:
-        stream.zero_based = stream.zero_based or epoch == 0
-        fields["global_step"] = (epoch if stream.zero_based else epoch - 1) * steps + step
-
-
-def _metric(fields: Fields, chunk: Chunk, line: int, offset: int, raw: bytes) -> Metric:
-    fields.setdefault("rank", chunk.rank)
-    return Metric(chunk.source, line, offset, text=decode(raw[:400]), **fields)  # type: ignore[arg-type]
+def _candidates(data: bytes) -> Iterator[tuple[int, int]]:
+    """The lines (start, end; cut at ``\\n`` and ``\\r``) that hold one of WORDS."""
+    done = 0
+    for _, at, _ in _finder().find_matches_as_indexes(data):
+        if at < done:
+            continue
+        start = data.rfind(b"\n", done, at) + 1 or done
+        start = data.rfind(b"\r", start, at) + 1 or start
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        carriage = data.find(b"\r", at, end)
+        end = end if carriage < 0 else carriage
+        yield start, end
+        done = end

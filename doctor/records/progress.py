@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import re
-from typing import Optional
+from typing import NamedTuple, Optional
 
-from doctor.records.tokens import Fields, clean, fields_of, pairs
-from doctor.records.units import milliseconds
+from doctor.records.reading import Reading, reading_of
+from doctor.records.tokens import pairs
 
+# Bars of steps only: those of downloads and files count bytes or examples
 _BAR = re.compile(
-    r"(\d{1,3})%\|[^|]*\|\s*(\d+)/(\d+)\s*\[[^\]<]*<[^\],]*,\s*(?:(\?|[\d.]+)(it|step|batch)s?/s|([\d.]+)(s)/(?:it|step|batch))(?:,\s*([^\]]*))?\]"
+    r"(\d{1,3})%\|[^|]*\|\s*(\d+)/(\d+)\s*\[[^\]<]*<[^\],]*,\s*"
+    r"(?:(\?|[\d.]+)(?:it|step|batch)s?/s|([\d.]+)s/(?:it|step|batch))(?:,\s*([^\]]*))?\]"
 )
 
 
-def bar_fields(line: str) -> Optional[Fields]:
-    """Step, steps, time a step, and what the bar's postfix says; None when the line holds no bar of steps."""
-    text = clean(line)
-    bar = _BAR.search(text)
-    if bar is None:
+class Bar(NamedTuple):
+    """Where the bar stands (step, steps), and what its text and postfix say."""
+
+    position: tuple[int, int]
+    reading: Reading
+
+
+def bar_of(line: str) -> Optional[Bar]:
+    """The first bar of steps in a cleaned line, or None."""
+    found = _BAR.search(line)
+    if found is None:
         return None
-    fields = fields_of(list(pairs(f"step: 1, {text[: bar.start()]} {bar.group(8) or ''}")), text) or {}
-    fields["step"], fields["steps"] = int(bar.group(2)), int(bar.group(3))
-    if bar.group(6):
-        value = milliseconds(float(bar.group(6)), "s")
-    else:
-        rate = float(bar.group(4)) if bar.group(4) not in (None, "?") else 0.0
-        value = 1000.0 / rate if rate else None
-    if value is not None:
-        fields.setdefault("step_time_ms", value)
-    return fields
+    step, steps, rate, duration = int(found[2]), int(found[3]), found[4], found[5]
+    words = f"step: {step}, {line[: found.start()]} {found[6] or ''}"
+    reading = reading_of(pairs(words), words) or Reading()
+    reading.fields["step"], reading.fields["steps"] = step, steps
+    if duration:
+        reading.fields["step_time_ms"] = float(duration) * 1000.0
+    elif rate and rate != "?" and float(rate) > 0:
+        reading.fields["step_time_ms"] = 1000.0 / float(rate)
+    return Bar((step, steps), reading)

@@ -6,7 +6,8 @@ from typing import Optional
 
 FLOPS = "TFLOP/s"
 
-_MILLISECONDS = {
+#: unit -> milliseconds
+MILLISECONDS = {
     "us": 0.001,
     "ms": 1.0,
     "msec": 1.0,
@@ -18,21 +19,13 @@ _MILLISECONDS = {
     "second": 1000.0,
     "seconds": 1000.0,
     "min": 60000.0,
-    "m": 60000.0,
 }
 _MEGABYTES = {"mb": 1.0, "mib": 1.0, "m": 1.0, "gb": 1024.0, "gib": 1024.0, "g": 1024.0, "kb": 1 / 1024}
 
 
-def milliseconds(value: Optional[float], unit: str) -> Optional[float]:
-    """`value` in milliseconds; None when the unit is none of time. ``ms/step`` and ``s/it`` are times."""
-    factor = _MILLISECONDS.get(unit.split("/")[0].lower())
-    return None if factor is None or value is None else value * factor
-
-
-def megabytes(value: Optional[float], unit: str) -> Optional[float]:
-    """`value` in MB of 2**20 bytes; without a unit it is MB, as training loops print it."""
-    factor = _MEGABYTES.get(unit.lower(), 1.0 if not unit else None)
-    return None if factor is None or value is None else value * factor
+def megabytes(unit: str) -> Optional[float]:
+    """MB of 2**20 bytes in one `unit`; without a unit it is MB, as training loops print it. None: no unit of memory."""
+    return _MEGABYTES.get(unit.lower(), None if unit else 1.0)
 
 
 def throughput_unit(unit: str, default: str) -> Optional[str]:

@@ -1,0 +1,126 @@
+"""Step records in columns: what a detector needs to pass over thousands of healthy steps at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Optional
+
+import numpy as np
+
+from doctor.escape import decode
+from doctor.records.columns import Bools, Floats, Ints, stamps
+from doctor.records.reading import COUNTS, Fields, whole
+from doctor.records.record import Metric
+
+#: the most of a line that is kept as a record's text (bytes)
+TEXT_LIMIT = 400
+
+
+@dataclass(frozen=True)
+class MetricBlock:
+    """Step records of one source in the order of their lines. ``columns[name]`` has a float64 for each record (counts
+    and flags too: True is 1); a field that no record has is no column, and ``absent[name]`` marks records without it.
+    `data` is the chunk that the records are in, `starts` and `ends` where their lines begin and end in it.
+    """
+
+    source: str
+    rank: Optional[int]
+    data: bytes
+    offset: int
+    starts: Ints
+    ends: Ints
+    lines: Ints
+    columns: dict[str, Floats]
+    absent: dict[str, Bools]
+    #: fields that are words, the same in all records: `throughput_unit`
+    words: Fields
+    #: where the time stamps of the lines stand in the chunk, and their lengths (0: none)
+    stamps: Optional[tuple[Ints, Ints]] = None
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def column(self, name: str) -> Optional[Floats]:
+        """The values of a field when every record has it, else None."""
+        return self.columns.get(name) if name not in self.absent else None
+
+    def times(self) -> tuple[Floats, Bools]:
+        """The times of the lines, in seconds since the epoch, and which lines have one. Made when asked for: few do."""
+        times, known = np.zeros(len(self)), np.zeros(len(self), dtype=np.bool_)
+        if self.stamps is not None:
+            data = np.frombuffer(self.data, dtype=np.uint8)
+            for length in np.unique(self.stamps[1][self.stamps[1] > 0]):
+                rows = np.flatnonzero(self.stamps[1] == length)
+                times[rows], known[rows] = stamps(data, self.stamps[0][rows], int(length))
+        return times, known
+
+    def __iter__(self) -> Iterator[Metric]:
+        """The same records one by one."""
+        return self.metrics(0, len(self))
+
+    def metrics(self, first: int, end: int) -> Iterator[Metric]:
+        """Records from number `first` up to `end`."""
+        names = list(self.columns)
+        values: list[Iterable[object]] = []
+        for name in names:
+            column = _listed(name, self.columns[name][first:end])
+            if name in self.absent:
+                for row in np.flatnonzero(self.absent[name][first:end]).tolist():
+                    column[row] = None
+            values.append(column)
+        if self.stamps is not None:
+            times, known = self.part(first, end).times()
+            names.append("time")
+            values.append([time if there else None for time, there in zip(times.tolist(), known.tolist())])
+        starts, ends = self.starts[first:end].tolist(), self.ends[first:end].tolist()
+        names += ["line", "offset", "text", "source"]
+        data, offset = self.data, self.offset
+        values.append(self.lines[first:end].tolist())
+        values.append([start + offset for start in starts])
+        values.append([_text(data[start : min(stop, start + TEXT_LIMIT)]) for start, stop in zip(starts, ends)])
+        values.append(repeat(self.source))
+        if "rank" not in self.columns:
+            names.append("rank")
+            values.append(repeat(self.rank))
+        for name, word in self.words.items():
+            names.append(name)
+            values.append(repeat(word))
+        of = Metric.of
+        for row in zip(*values):
+            yield of(dict(zip(names, row)))
+
+    def part(self, first: int, end: int) -> MetricBlock:
+        """The records from number `first` up to `end` as a block."""
+        return MetricBlock(
+            self.source,
+            self.rank,
+            self.data,
+            self.offset,
+            self.starts[first:end],
+            self.ends[first:end],
+            self.lines[first:end],
+            {name: column[first:end] for name, column in self.columns.items()},
+            {name: mask[first:end] for name, mask in self.absent.items() if mask[first:end].any()},
+            self.words,
+            (self.stamps[0][first:end], self.stamps[1][first:end]) if self.stamps else None,
+        )
+
+
+def _text(line: bytes) -> str:
+    try:
+        return line.decode("ascii")
+    except UnicodeDecodeError:
+        return decode(line)
+
+
+def _listed(name: str, column: Floats) -> list[object]:
+    """A column as Python values of the field's type."""
+    if name in ("overflow", "evaluation", "summary"):
+        return [value != 0 for value in column.tolist()]
+    if name == "epoch":
+        return [whole(value) for value in column.tolist()]
+    if name in COUNTS or name in ("rank", "global_step"):
+        return list(column.astype(np.int64).tolist())
+    return list(column.tolist())
