@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from typing import Any, Optional
 
 from doctor.checks.environment.sources import cann, devices, driver, hccn, interpreter, launch, npu, system
@@ -29,13 +30,14 @@ _VARIABLES = re.compile(
 def collect(machine: Optional[Machine] = None, python: Optional[str] = None, deep: bool = False) -> dict[str, Any]:
     """The facts as `doctor collect` prints them: keys host, python, packages, cann, driver, npu and more.
 
-    `deep` also asks the cards that report OK for their error counters."""
+    `deep` also asks the cards that report OK for their error counters, and lets the framework compute."""
     machine = machine or Machine.this()
     deadline = time.monotonic() + BUDGET
+    errors: dict[str, str] = {}
     path, why = interpreter.chosen(machine, python)
     own = interpreter.is_own(path)
-    nodes = devices.facts(machine)
-    commands = {**npu.first_round(machine, nodes)}
+    nodes = _guarded(errors, "devices", lambda: devices.facts(machine), {"davinci": []})
+    commands = npu.first_round(machine, nodes)
     if not own:
         commands["python"] = interpreter.command(path, machine)
     outputs = run_all(commands, machine.environ, BUDGET)
@@ -44,21 +46,42 @@ def collect(machine: Optional[Machine] = None, python: Optional[str] = None, dee
     left = deadline - time.monotonic()
     if second and left > 0.5:
         npu.add_details(npu_facts, run_all(second, machine.environ, left))
-    answer = interpreter.own_facts(machine) if own else interpreter.child_facts(path, outputs["python"])
-    return {
-        "host": system.facts(machine),
+    if own:
+        answer = _guarded(errors, "python", lambda: interpreter.own_facts(machine), interpreter.unknown(path))
+    else:
+        answer = interpreter.child_facts(path, outputs["python"])
+    facts: dict[str, Any] = {
+        "host": _guarded(errors, "host", lambda: system.facts(machine), {}),
         "python": {**answer.pop("python"), "chosen_by": why},
         "packages": answer.pop("packages"),
-        "cann": cann.facts(machine),
-        "driver": driver.facts(machine),
+        "cann": _guarded(errors, "cann", lambda: cann.facts(machine), {}),
+        "driver": _guarded(errors, "driver", lambda: driver.facts(machine), {}),
         "npu": npu_facts,
         "devices": nodes,
         "hccn": {**hccn.configuration(machine), "ports": npu.hccn_answers(outputs)},
         "env": {name: machine.environ[name] for name in sorted(machine.environ) if _VARIABLES.match(name)},
-        "launch": launch.facts(machine),
+        "launch": _guarded(errors, "launch", lambda: launch.facts(machine), {}),
         **answer,
         "cwd": machine.cwd,
+        "errors": errors,
     }
+    if deep:
+        from doctor.checks.environment import deep as computation
+
+        target = "Ascend" if npu_facts["devices"] or nodes["davinci"] or nodes.get("pci") else "CPU"
+        facts["deep"] = computation.run(machine, path, target, facts["mindformers"] is not None)
+    return facts
+
+
+def _guarded(
+    errors: dict[str, str], name: str, gather: Callable[[], dict[str, Any]], otherwise: dict[str, Any]
+) -> dict[str, Any]:
+    """One source that fails on a strange machine must not take the facts of the others along."""
+    try:
+        return gather()
+    except Exception as error:  # noqa: BLE001 - the boundary round each source; what happened is kept as a fact
+        errors[name] = f"{type(error).__name__}: {error}"[:300]
+        return otherwise
 
 
 def document(facts: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from doctor.checks.environment.fields import Fields
 from doctor.checks.environment.host import Host
 from doctor.checks.environment.npu_checks import container_command
 from doctor.checks.environment.subject import ascend_only, host_check
+from doctor.checks.environment.wording import phrased
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
 
@@ -219,9 +220,7 @@ def driver_record_missing(host: Host) -> Iterator[Finding]:
             ),
         ),
     )
-    yield finding.with_(
-        title=Text(finding.title.en.replace("{problem}", problem.en), finding.title.zh.replace("{problem}", problem.zh))
-    )
+    yield phrased(finding, problem=problem)
 
 
 WRONG_NAMES = ("NPU_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ASCEND_VISIBLE_DEVICES", "ASCEND_DEVICE_ID")
@@ -234,12 +233,12 @@ def visible_ids(value: str) -> tuple[list[int], list[str]]:
     for piece in value.split(","):
         piece = piece.strip()
         low, dash, high = piece.partition("-")
-        if piece.isdigit() and len(piece) < 7:
+        if piece.isdecimal() and len(piece) < 7:
             ids.append(int(piece))
         elif (
             dash
-            and low.isdigit()
-            and high.isdigit()
+            and low.isdecimal()
+            and high.isdecimal()
             and len(low) < 7
             and len(high) < 7
             and int(low) <= int(high) <= int(low) + 4096
@@ -269,7 +268,7 @@ def visible_ids(value: str) -> tuple[list[int], list[str]]:
 def visible_devices_invalid(host: Host) -> Iterator[Finding]:
     value = host.env.get("ASCEND_RT_VISIBLE_DEVICES")
     if value is None:
-        if "ASCEND_RT_VISIBLE_DEVICES" not in (host.facts.at("env").value or {}):
+        if host.facts.at("env", "ASCEND_RT_VISIBLE_DEVICES").value != "":
             return
         value = ""
     ids, wrong = visible_ids(value)
@@ -317,9 +316,7 @@ def visible_devices_invalid(host: Host) -> Iterator[Finding]:
         ),
         value=value,
     )
-    yield finding.with_(
-        title=Text(finding.title.en.replace("{problem}", problem.en), finding.title.zh.replace("{problem}", problem.zh))
-    )
+    yield phrased(finding, problem=problem)
 
 
 @host_check(
@@ -394,7 +391,7 @@ def device_id_out_of_range(host: Host) -> Iterator[Finding]:
     )
     if visible and not wrong:
         count = len(visible)
-    if value.isdigit() and len(value) < 7 and int(value) < count:
+    if value.isdecimal() and len(value) < 7 and int(value) < count:
         return
     yield device_id_out_of_range.finding(
         evidence=(

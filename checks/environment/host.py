@@ -10,6 +10,7 @@ from typing import Any, Optional
 from doctor.checks.environment.fields import Fields
 from doctor.checks.environment.pairing import Card, Table, table
 from doctor.checks.environment.sources.npu_smi import parse_info
+from doctor.checks.environment.sources.npu_smi_details import classify_failure
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,14 @@ class Host:
     def container(self) -> Optional[str]:
         return self.system.text("container")
 
+    @cached_property
+    def npu_failure(self) -> Optional[str]:
+        """The kind of npu-smi's failure (see `npu_smi_details.classify_failure`); None when devices were read."""
+        error = self.npu.text("error")
+        if self.devices or error is None:
+            return None
+        return self.npu.text("error_kind") or classify_failure(error)[0]
+
     # ------------------------------------------------------------ what it is for
 
     @cached_property
@@ -205,14 +214,15 @@ class Host:
             self.env.get(name)
             for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "RANK_TABLE_FILE", "ASCEND_RT_VISIBLE_DEVICES")
         )
-        return self.has_hardware or self.has_driver or self.has_cann or named
+        has_tool = self.npu_failure not in {None, "not-found"}
+        return self.has_hardware or self.has_driver or self.has_cann or has_tool or named
 
     @cached_property
     def ranks(self) -> Optional[int]:
         """Processes of the job that the environment announces."""
         for name in ("MS_WORKER_NUM", "RANK_SIZE", "WORLD_SIZE"):
             value = self.env.get(name)
-            if value is not None and value.isdigit() and 0 < len(value) < 9:
+            if value is not None and value.isdecimal() and 0 < len(value) < 9:
                 return int(value)
         return None
 

@@ -69,9 +69,9 @@ def npu_smi_no_device(host: Host) -> Iterator[Finding]:
 
 
 def _kind(host: Host) -> Optional[str]:
-    """The kind of npu-smi's failure, or None when devices were read. Skips where there is nothing of Ascend."""
+    """The kind of npu-smi's failure, or None. Skips where there is nothing of Ascend."""
     ascend_only(host)
-    return None if host.devices else host.npu.text("error_kind")
+    return host.npu_failure
 
 
 def container_command(host: Host) -> str:
@@ -530,7 +530,7 @@ def device_memory_errors(host: Host) -> Iterator[Finding]:
         raise Skip(Text("the error counters were not read", "没有读取错误计数"))
     for row in host.npu.rows("alarms"):
         counters = row.pairs("double_bit")
-        counts = {name: count for name, count in counters.items() if count.isdigit() and int(count) > 0}
+        counts = {name: count for name, count in counters.items() if count.isdecimal() and int(count) > 0}
         if not counts:
             continue
         # Pages that were isolated after an old error are history; errors since power-on are not.

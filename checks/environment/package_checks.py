@@ -11,6 +11,7 @@ from doctor.checks.environment.host import Host
 from doctor.checks.environment.requirements import Requirement, applies, parse
 from doctor.checks.environment.subject import ascend_only, host_check
 from doctor.checks.environment.versions import numbers, satisfies
+from doctor.checks.environment.wording import phrased
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
 
@@ -205,9 +206,7 @@ def _unmet(host: Host, owner: str, requirement: Requirement) -> Optional[Finding
         version=owned,
         requirement=wanted,
     )
-    return finding.with_(
-        title=Text(finding.title.en.replace("{found}", found.en), finding.title.zh.replace("{found}", found.zh))
-    )
+    return phrased(finding, found=found)
 
 
 @host_check(
@@ -471,11 +470,7 @@ def torch_npu_cann_mismatch(host: Host) -> Iterator[Finding]:
                 ),
             ),
         )
-        yield finding.with_(
-            title=Text(
-                finding.title.en.replace("{problem}", problem.en), finding.title.zh.replace("{problem}", problem.zh)
-            )
-        )
+        yield phrased(finding, problem=problem)
 
 
 def _plain(version: str) -> str:

@@ -125,7 +125,8 @@ def pip_too_old(host: Host) -> Iterator[Finding]:
 )
 def libpython_missing(host: Host) -> Iterator[Finding]:
     ascend_only(host)
-    if host.python is None or "libpython" not in (host.facts.at("python").value or {}):
+    part = host.facts.at("python").value
+    if host.python is None or not isinstance(part, dict) or "libpython" not in part:
         raise Skip(Text("the interpreter was not examined", "没有检查解释器"))
     if host.facts.text("python", "libpython") is not None:
         return

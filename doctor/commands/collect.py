@@ -6,16 +6,29 @@ import argparse
 import json
 import sys
 
+from doctor.errors import EXIT_OK
+from doctor.finding import Text
+
+DESCRIPTION = Text(
+    "Prints what `doctor check` judges: files, environment, npu-smi and the Python packages, as one JSON document.",
+    "输出 `doctor check` 所依据的信息：文件、环境变量、npu-smi 和 Python 包，合为一个 JSON 文档。",
+)
+EPILOG = Text(
+    "examples:\n  doctor collect > host.json\n  doctor check --host host.json\n"
+    "  doctor check --host node1.json --host node2.json    (also compares the nodes)\n  doctor collect --redact > to-share.json",
+    "示例：\n  doctor collect > host.json\n  doctor check --host host.json\n"
+    "  doctor check --host node1.json --host node2.json    （同时比较各节点）\n  doctor collect --redact > to-share.json",
+)
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--python", metavar="PATH", help="examine this interpreter or environment folder")
-    parser.add_argument("--redact", action="store_true", help="replace host names, user names, addresses and secrets")
-    parser.add_argument("--deep", action="store_true", help="import the framework in a child process and compute")
+    parser.add_argument("--python", metavar="PATH", help="interpreter or environment folder to examine")
+    parser.add_argument("--redact", action="store_true", help="hide host names, user names, addresses and secrets")
+    parser.add_argument("--deep", action="store_true", help="import the framework and compute, in a child process")
 
 
 def run(args: argparse.Namespace) -> int:
     from doctor.checks.environment.collect import collect, document
-    from doctor.errors import EXIT_OK
 
     facts = document(collect(python=args.python, deep=args.deep))
     if args.redact:

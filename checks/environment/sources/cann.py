@@ -117,7 +117,7 @@ def _installs(machine: Machine) -> list[dict[str, Any]]:
         places = [f"{base}/cann"]
         places += [f"{base}/{name}" for name in machine.names(base) if name.startswith("cann-")]
         for suite in ("ascend-toolkit", "nnae"):
-            inside = [name for name in machine.names(f"{base}/{suite}") if name[:1].isdigit()]
+            inside = [name for name in machine.names(f"{base}/{suite}") if name[:1].isdecimal()]
             places += [f"{base}/{suite}/{name}" for name in ["latest", *inside]]
         for place in places:
             if machine.is_folder(place):

@@ -65,14 +65,16 @@ class _Running:
     verdict: Optional[str] = None
 
 
-def run_all(commands: Mapping[str, Command], environ: Mapping[str, str], budget: float = 12.0) -> dict[str, Output]:
+def run_all(
+    commands: Mapping[str, Command], environ: Mapping[str, str], budget: float = 12.0, plain: bool = True
+) -> dict[str, Output]:
     """Runs every command at once and returns their outputs under the same keys; never raises, never
-    takes much longer than `budget` seconds."""
+    takes much longer than `budget` seconds. `plain` asks tools for untranslated output."""
     start = time.monotonic()
     results: dict[str, Output] = {}
     running: dict[str, _Running] = {}
     selector = selectors.DefaultSelector()
-    child_environ = {**environ, "LC_ALL": "C", "LANG": "C"}
+    child_environ = {**environ, "LC_ALL": "C", "LANG": "C"} if plain else dict(environ)
     for key, command in commands.items():
         try:
             process = subprocess.Popen(

@@ -71,8 +71,17 @@ def child_facts(path: str, output: Output) -> dict[str, Any]:
         "flood": "it printed without end",
     }
     reason = reasons.get(output.state) or f"exit code {output.exit_code}: {visible(last, 200) or 'no output'}"
-    return {**unknown(), "python": {"executable": path, "version": None, "error": reason}}
+    return unknown(path, reason)
 
 
-def unknown() -> dict[str, Any]:
-    return {"packages": {}, "distributions": {}, "modules": {}, "shadows": [], "mindspore": None, "mindformers": None}
+def unknown(path: str, reason: str = "it could not be examined") -> dict[str, Any]:
+    """The shape of the probe's answer with nothing known."""
+    return {
+        "python": {"executable": path, "version": None, "error": reason},
+        "packages": {},
+        "distributions": {},
+        "modules": None,
+        "shadows": None,
+        "mindspore": None,
+        "mindformers": None,
+    }

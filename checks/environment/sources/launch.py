@@ -43,6 +43,7 @@ def rank_table(raw: Optional[bytes], path: str) -> dict[str, Any]:
         "server_count": None,
         "servers": [],
         "super_pods": None,
+        "ordered": None,
     }
     if raw is None:
         return {**row, "error": "not there or not readable"}
@@ -65,7 +66,20 @@ def rank_table(raw: Optional[bytes], path: str) -> dict[str, Any]:
     pods = table.get("super_pod_list")
     row["super_pods"] = len(pods) if isinstance(pods, list) else None
     row["servers"] = [_server(server) for server in servers[:4096] if isinstance(server, dict)]
+    row["ordered"] = _ordered(row["servers"])
     return row
+
+
+def _ordered(servers: list[dict[str, Any]]) -> Optional[bool]:
+    """Whether rank ids follow the dictionary order of server_id, as HCCL wants it; kept, since redacting loses it."""
+    ranks = [
+        (int(device["rank_id"]), server["server_id"] or "")
+        for server in servers
+        for device in server["devices"]
+        if (device["rank_id"] or "").isdecimal() and len(device["rank_id"]) < 8
+    ]
+    names = [name for _, name in sorted(ranks)]
+    return names == sorted(names) if names else None
 
 
 def _server(server: dict[str, Any]) -> dict[str, Any]:
@@ -106,7 +120,7 @@ def host_lines(text: str) -> list[dict[str, Any]]:
         first = body.split()[0]
         slots = re.search(r"(?:slots|max[-_]slots)\s*=\s*(\S+)", body)
         host, colon, count = first.partition(":")
-        if colon and count.isdigit() and slots is None:
+        if colon and count.isdecimal() and slots is None:
             rows.append({"line": number, "host": host, "slots": count})
         else:
             rows.append({"line": number, "host": first, "slots": slots.group(1) if slots else None})
@@ -120,7 +134,7 @@ def _master(machine: Machine) -> Optional[dict[str, Any]]:
     port_text = environ.get("MS_SCHED_PORT") or environ.get("MASTER_PORT")
     if host is None and port_text is None:
         return None
-    port = int(port_text) if port_text and port_text.isdigit() and int(port_text) < 65536 else None
+    port = int(port_text) if port_text and port_text.isdecimal() and int(port_text) < 65536 else None
     addresses, reason = _resolve(host) if host else (None, None)
     local = None if host is None else host in {"127.0.0.1", "localhost", "0.0.0.0"} or _is_here(addresses)
     return {

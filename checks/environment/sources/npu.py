@@ -142,7 +142,7 @@ def add_details(npu: dict[str, Any], outputs: Mapping[str, Output]) -> None:
             counters = {}
             for block in details.parse_fields(text):
                 for name, count in block.items():
-                    if "Double Bit" in name and count.isdigit() and int(count):
+                    if "Double Bit" in name and count.isdecimal() and int(count):
                         counters[name] = int(count)
             if counters:
                 npu["alarms"].append({"npu_id": int(numbers[0]), "chip_id": None, "double_bit": counters})

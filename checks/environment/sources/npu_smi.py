@@ -34,17 +34,19 @@ _BARE_PROCESS = re.compile(r"\s*(\d+\s+\d+)\s+(\d{2,})\s+(\S.*?)\s+(\d+)\s*")
 
 @dataclass
 class _Device:
+    """The fields in the order in which they are printed as JSON."""
+
     npu_id: int
+    chip_id: Optional[int]
+    physical_id: Optional[int]
     name: str
     health: str
-    power_w: Optional[float] = None
-    temperature_c: Optional[float] = None
-    chip_id: Optional[int] = None
-    physical_id: Optional[int] = None
-    bus_id: Optional[str] = None
+    power_w: Optional[float]
+    temperature_c: Optional[float]
     aicore_percent: Optional[float] = None
     memory_used_mb: Optional[int] = None
     memory_total_mb: Optional[int] = None
+    bus_id: Optional[str] = None
     memory_kind: Optional[str] = None
 
 
@@ -141,7 +143,7 @@ def _lines(text: str) -> Iterator[str]:
 
 def _known(version: str) -> Optional[str]:
     version = version.rstrip("|")
-    return version if any(char.isdigit() for char in version) else None
+    return version if any(char.isdecimal() for char in version) else None
 
 
 def _with_bars(line: str, in_processes: bool) -> str:
@@ -198,7 +200,7 @@ def _name_row(cells: list[str], layout: _Layout, pending: Optional[_Device]) -> 
     singles, _ = _tokens(" ".join(cells[at + 1 :]))
     singles += [None, None]
     power, temperature = (singles[1], singles[0]) if layout.temperature_first else (singles[0], singles[1])
-    return _Device(npu_id, name, health, power, temperature)
+    return _Device(npu_id, None, None, name, health, power, temperature)
 
 
 def _chip_row(cells: list[str], layout: _Layout, device: _Device, ends_open: bool) -> bool:
@@ -216,7 +218,7 @@ def _chip_row(cells: list[str], layout: _Layout, device: _Device, ends_open: boo
         is_physical = layout.second_column == "phy-id" or (
             layout.second_column is None and layout.names_hbm is None and device.name.lower() == "ascend910"
         )
-        if is_physical and chip.group(2) and chip.group(2).isdigit():
+        if is_physical and chip.group(2) and chip.group(2).isdecimal():
             device.physical_id = int(chip.group(2))
     device.bus_id = cells[at] if _BUS_CELL.fullmatch(cells[at]) else None
     metrics = " ".join(cells[at + 1 :])
@@ -231,7 +233,7 @@ def _chip_row(cells: list[str], layout: _Layout, device: _Device, ends_open: boo
         device.memory_kind = "ddr"
     else:
         return True
-    cut = ends_open and metrics.rstrip()[-1:].isdigit()
+    cut = ends_open and metrics.rstrip()[-1:].isdecimal()
     device.memory_used_mb = used
     device.memory_total_mb = None if cut or total <= 0 else total
     return True
@@ -262,20 +264,19 @@ def _process(cells: list[str]) -> Optional[dict[str, Any]]:
         if ids is None or not re.fullmatch(r"\d+|NA|-", cells[at + 1]):
             continue
         rest = [*cells[at + 1 :], "", "", "", ""]
-        pid = rest[0] if rest[0].isdigit() else rest[3]
+        pid = rest[0] if rest[0].isdecimal() else rest[3]
         memory = re.match(r"\d+", rest[2])
         return {
             "npu_id": int(ids.group(1)),
             "chip_id": int(ids.group(2)) if ids.group(2) else None,
-            "pid": int(pid) if pid.isdigit() else None,
+            "pid": int(pid) if pid.isdecimal() else None,
             "name": rest[1] if rest[1].upper() not in _NOTHING else None,
             "memory_mb": int(memory.group(0)[:12]) if memory else None,
-            "container_pid": int(rest[3]) if rest[3].isdigit() else None,
+            "container_pid": int(rest[3]) if rest[3].isdecimal() else None,
         }
     return None
 
 
 def _flush(device: Optional[_Device], table: Table) -> None:
     if device is not None:
-        row = asdict(device)
-        table.devices.append(row)
+        table.devices.append(asdict(device))

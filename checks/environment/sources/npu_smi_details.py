@@ -48,9 +48,9 @@ def parse_mapping(text: str) -> list[dict[str, Any]]:
             has_physical = "Phy" in line
             continue
         cells = line.split()
-        if len(cells) < 4 or not re.fullmatch(r"-?\d+", cells[0]) or not cells[1].isdigit():
+        if len(cells) < 4 or not re.fullmatch(r"-?\d+", cells[0]) or not cells[1].isdecimal():
             continue
-        if not cells[2].isdigit():
+        if not cells[2].isdecimal():
             continue
         physical = cells[3] if has_physical and len(cells) > 4 else None
         rows.append(
@@ -58,7 +58,7 @@ def parse_mapping(text: str) -> list[dict[str, Any]]:
                 "npu_id": int(cells[0]),
                 "chip_id": int(cells[1]),
                 "logic_id": int(cells[2]),
-                "physical_id": int(physical) if physical and physical.isdigit() else None,
+                "physical_id": int(physical) if physical and physical.isdecimal() else None,
                 "name": " ".join(cells[4 if has_physical else 3 :]) or None,
             }
         )
@@ -99,8 +99,8 @@ _CODE = re.compile(r"ret(?:urn)?(?:\s+is|\s+code)?\s*[:=]?\s*(-8\d{3})", re.I)
 def classify_failure(text: str) -> tuple[str, Optional[str]]:
     """What kept npu-smi from answering: (kind, the line that says it).
 
-    Kinds: library-missing, device-used (-8020), no-device (-8005), driver-error (another code), not-permitted,
-    unsupported, unreadable (something else was printed), silent (nothing was)."""
+    Kinds: not-found, library-missing, device-used (-8020), no-device (-8005), driver-error (another code),
+    not-permitted, unsupported, timeout, unreadable (something else was printed), silent (nothing was)."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
         if _LIBRARY.search(line):
@@ -115,6 +115,10 @@ def classify_failure(text: str) -> tuple[str, Optional[str]]:
             return "no-device", line[:300]
     for line in lines:
         lowered = line.lower()
+        if "command not found" in lowered or "not installed" in lowered or "no such file" in lowered:
+            return "not-found", line[:300]
+        if "timed out" in lowered or "time-out" in lowered or "did not answer" in lowered:
+            return "timeout", line[:300]
         if "permission denied" in lowered or "not permitted" in lowered:
             return "not-permitted", line[:300]
         if "does not support" in lowered or "not support" in lowered:

@@ -117,7 +117,7 @@ def _cpu_quota(machine: Machine) -> Optional[float]:
         base = "/sys/fs/cgroup/cpu"
         quota = (machine.read(f"{base}/cpu.cfs_quota_us", 64) or "").strip()
         period = (machine.read(f"{base}/cpu.cfs_period_us", 64) or "").strip()
-    if not quota.isdigit() or not period.isdigit() or int(period) == 0:
+    if not quota.isdecimal() or not period.isdecimal() or int(period) == 0:
         return None
     return round(int(quota) / int(period), 2)
 
@@ -129,7 +129,7 @@ def _memory(machine: Machine) -> dict[str, Optional[int]]:
     raw = machine.read("/sys/fs/cgroup/memory.max", 64) or machine.read(
         "/sys/fs/cgroup/memory/memory.limit_in_bytes", 64
     )
-    limit = int(raw.strip()) // MB if raw and raw.strip().isdigit() else None
+    limit = int(raw.strip()) // MB if raw and raw.strip().isdecimal() else None
     total = sizes.get("MemTotal")
     used = machine.read("/sys/fs/cgroup/memory.current", 64) or ""
     if limit is not None and total is not None and limit >= total:
@@ -139,7 +139,7 @@ def _memory(machine: Machine) -> dict[str, Optional[int]]:
         "available_mb": sizes.get("MemAvailable"),
         "swap_mb": sizes.get("SwapTotal"),
         "limit_mb": limit,
-        "limit_used_mb": int(used.strip()) // MB if limit is not None and used.strip().isdigit() else None,
+        "limit_used_mb": int(used.strip()) // MB if limit is not None and used.strip().isdecimal() else None,
     }
 
 
@@ -234,7 +234,7 @@ def _segments(machine: Machine) -> Optional[list[dict[str, Any]]]:
     rows = []
     for line in lines[1:2000]:
         cells = line.split()
-        if len(cells) >= len(names) and all(cells[at].lstrip("-").isdigit() for at in columns.values()):
+        if len(cells) >= len(names) and all(cells[at].lstrip("-").isdecimal() for at in columns.values()):
             row = {key: int(cells[at]) for key, at in columns.items()}
             if row["nattch"] == 0:
                 alive = machine.exists(f"/proc/{row['cpid']}")
