@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from doctor.check import Check, Skip
 from doctor.escape import visible
-from doctor.finding import Edit, Evidence, Finding, Fix, Location, Text
+from doctor.finding import Edit, Evidence, Finding, Fix, Location, Text, fill
 from doctor.plan.plan import Dialect, Plan
 from doctor.plan.value import Value
 
@@ -141,6 +141,16 @@ def because(check: Check[Any], en: str, zh: str) -> Text:
     """What is wrong with the user's numbers, and then why that matters."""
     why = check.rule.why
     return Text(f"{en} {why.en}", f"{zh}{why.zh}")
+
+
+def worded(finding: Finding, **values: Text) -> Finding:
+    """Fills placeholders of the title, and of the message, whose values are sentences in two languages."""
+
+    def filled(text: Text) -> Text:
+        en = fill(text.en, {name: value.en for name, value in values.items()})
+        return Text(en, fill(text.zh, {name: value.zh for name, value in values.items()}))
+
+    return finding.with_(title=filled(finding.title), message=filled(finding.message))
 
 
 def shown(value: Value) -> str:

@@ -18,6 +18,7 @@ from doctor.checks.config.judge import (
     rename,
     seen,
     shown,
+    worded,
 )
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.plan.infer import named_values
@@ -145,14 +146,14 @@ def unknown_class(plan: Plan) -> Iterator[Finding]:
         else:
             ask = Text(" Perhaps your own code registers it.", "也可能由自己的代码注册。")
         fixes = (change(plan, value, hint),) if hint else None
-        yield unknown_class.finding(
+        found = unknown_class.finding(
             Text(f"{unknown_class.rule.why.en}{ask.en}", f"{unknown_class.rule.why.zh}{ask.zh}"),
             evidence=seen(plan, value, expected=hint),
             fixes=fixes,
             severity=None if hint and kind != "processor" else Severity.WARNING,
-            kind=words.en,
             name=shown(value),
         )
+        yield worded(found, kind=words)
 
 
 def _other_kind(word: str, kind: str) -> Optional[str]:
@@ -191,7 +192,7 @@ def not_in_release(plan: Plan) -> Iterator[Finding]:
             fixes = (change(plan, value, successor),)
         elif dropped:
             fixes = (advice(plan, f"Remove the callback {name.text}.", f"删除 callback {name.text}。"),)
-        yield not_in_release.finding(
+        found = not_in_release.finding(
             because(
                 not_in_release,
                 f"{name.text} is in {name.spans()}.{hint.en}",
@@ -201,8 +202,8 @@ def not_in_release(plan: Plan) -> Iterator[Finding]:
             fixes=fixes or None,
             severity=None if plan.release.certain else Severity.WARNING,
             name=name.text,
-            release=described.en,
         )
+        yield worded(found, release=described)
 
 
 @check(

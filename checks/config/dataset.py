@@ -1,0 +1,746 @@
+"""The data section: columns, strategies, workers, sinking, lengths that must add up, paths that are still placeholders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.check import Skip, check
+from doctor.checks.config.judge import (
+    GRAPH,
+    MINDFORMERS,
+    RUNS,
+    advice,
+    applies,
+    because,
+    change,
+    listed,
+    need,
+    seen,
+    shown,
+)
+from doctor.finding import Finding, Severity, Text
+from doctor.plan.arithmetic import automatic
+from doctor.plan.plan import Dialect, Plan
+from doctor.plan.value import Value
+from doctor.rule import Rule
+
+_BASE = "mindformers/trainer/base_trainer.py"
+#: texts that stand for a path that the user must fill in
+PLACEHOLDER = re.compile(
+    r"(^|[/\\{<])(your|path[_-]?to|path/to|/path|\{path\}|xxx+|yourpath|your-path|path)([/\\}> _.-]|$)|^/?path/|\{\w+\}|<\w+>|^xxx",
+    re.IGNORECASE,
+)
+
+
+@check(
+    Rule(
+        id="CFG-DAT-001",
+        name="strategy-length-mismatch",
+        severity=Severity.ERROR,
+        category="dataset",
+        title=Text(
+            "dataset_strategy has {strategies} entries for {columns} columns",
+            "dataset_strategy 有 {strategies} 项，而数据列有 {columns} 列",
+        ),
+        why=Text(
+            "Each column of the data needs one entry: `The input shapes size ... is not equal to dataset strategy size`.",
+            "每个数据列对应一项：`The input shapes size ... is not equal to dataset strategy size`。",
+        ),
+        fix=Text("Write one entry a column.", "每列写一项。"),
+        references=("mindspore/parallel/_utils.py",),
+    )
+)
+@applies(GRAPH, training=True)
+def strategy_length(plan: Plan) -> Iterator[Finding]:
+    strategy, columns = _strategy(plan), plan.data.columns
+    if not columns.is_sequence:
+        raise Skip(Text("the columns are not in the file", "文件中没有数据列"))
+    entries, names = len(strategy.sequence), len(columns.sequence)
+    if entries != names:
+        yield strategy_length.finding(
+            evidence=seen(plan, strategy, columns, expected=f"{names} entries"), strategies=entries, columns=names
+        )
+
+
+def _strategy(plan: Plan) -> Value:
+    """A dataset strategy that is in use. Raises Skip otherwise."""
+    strategy = plan.parallel.dataset_strategy
+    if not strategy.is_sequence or not automatic(plan):
+        raise Skip(Text("no dataset_strategy list", "没有 dataset_strategy 列表"))
+    return strategy
+
+
+@check(
+    Rule(
+        id="CFG-DAT-002",
+        name="strategy-differs-from-data-parallel",
+        severity=Severity.ERROR,
+        category="parallel-strategy",
+        title=Text(
+            "dataset_strategy splits the batch by {theirs}, data_parallel is {ours}",
+            "dataset_strategy 按 {theirs} 切分批次，而 data_parallel 为 {ours}",
+        ),
+        why=Text(
+            "MindFormers requires dataset_strategy[0][0] to equal data_parallel when full_batch is off.",
+            "full_batch 关闭时，MindFormers 要求 dataset_strategy[0][0] 等于 data_parallel。",
+        ),
+        fix=Text(
+            "Use data_parallel in every entry (an anchor helps: &dp, *dp).",
+            "每项都使用 data_parallel（可用锚点 &dp、*dp）。",
+        ),
+        references=(f"{_BASE} _check_global_batch_size_for_auto_parallel",),
+    )
+)
+@applies(GRAPH, training=True)
+def strategy_data_parallel(plan: Plan) -> Iterator[Finding]:
+    strategy = _strategy(plan)
+    if plan.parallel.full_batch.on:
+        raise Skip(Text("full_batch is on", "full_batch 已开启"))
+    (ours,) = need(plan.parallel.data)
+    for entry in strategy.sequence:
+        if not entry.sequence:
+            continue
+        first = entry.sequence[0]
+        if first.whole is not None and first.whole != ours:
+            yield strategy_data_parallel.finding(
+                evidence=(*seen(plan, first, plan.parallel.data, expected=ours), *seen(plan, strategy)),
+                fixes=(change(plan, first, ours), change(plan, plan.parallel.data, first.whole)),
+                theirs=first.whole,
+                ours=ours,
+            )
+            return
+
+
+@check(
+    Rule(
+        id="CFG-DAT-003",
+        name="strategy-missing",
+        severity=Severity.ERROR,
+        category="dataset",
+        title=Text("full_batch is off and there is no dataset_strategy", "full_batch 关闭但没有 dataset_strategy"),
+        why=Text(
+            "Each device then reads its own part and MindSpore must be told how the columns are split: `dataset_strategy must be set as 'tuple'`.",
+            "此时每个设备读取各自的数据，必须说明各列如何切分：`dataset_strategy must be set as 'tuple'`。",
+        ),
+        fix=Text(
+            "Set full_batch: True, or give dataset_strategy: [[dp, 1], …].",
+            "设置 full_batch: True，或给出 dataset_strategy: [[dp, 1], …]。",
+        ),
+        references=(f"{_BASE} _check_global_batch_size_for_auto_parallel",),
+    )
+)
+@applies(GRAPH, training=True)
+def strategy_missing(plan: Plan) -> Iterator[Finding]:
+    full, strategy = plan.parallel.full_batch, plan.parallel.dataset_strategy
+    if full.value is not False or not full.given or not automatic(plan) or not plan.parallel.mode_value.given:
+        return
+    megatron = "Megatron" in plan.data.loader_type.words or plan.data.loader_type.words == "HFDataLoader"
+    if strategy.given or megatron or not plan.parallel.enabled.on:
+        return
+    yield strategy_missing.finding(
+        evidence=seen(plan, full, expected="True, or a dataset_strategy"),
+        fixes=(change(plan, full, True),),
+        severity=None if plan.release.certain and plan.release.since("1.3.0") else Severity.WARNING,
+    )
+
+
+@check(
+    Rule(
+        id="CFG-DAT-004",
+        name="strategy-entry-invalid",
+        severity=Severity.ERROR,
+        category="dataset",
+        title=Text(
+            "An entry of dataset_strategy is no list of whole numbers above zero",
+            "dataset_strategy 的某项不是正整数列表",
+        ),
+        why=Text(
+            "Each entry says into how many parts each dimension of a column is cut: [dp, 1].",
+            "每项表示该列各维的切分份数：[dp, 1]。",
+        ),
+        fix=Text("Write [dp, 1] for two dimensions.", "二维数据写成 [dp, 1]。"),
+    )
+)
+@applies(GRAPH, training=True)
+def strategy_entry(plan: Plan) -> Iterator[Finding]:
+    strategy = plan.parallel.dataset_strategy
+    for entry in strategy.sequence:
+        numbers = [item.count for item in entry.sequence]
+        if not numbers or None in numbers:
+            yield strategy_entry.finding(evidence=seen(plan, entry, strategy, expected="[dp, 1]"))
+
+
+_WORKERS_FEW, _WORKERS_MANY = 2, 64
+
+
+@check(
+    Rule(
+        id="CFG-DAT-005",
+        name="workers-not-positive",
+        severity=Severity.ERROR,
+        category="dataset",
+        title=Text(
+            "num_parallel_workers {value} is no whole number above zero", "num_parallel_workers {value} 不是正整数"
+        ),
+        why=Text("It counts the threads or processes that read data.", "它表示读取数据的线程或进程数。"),
+        fix=Text("Use 8 (16 on a large host).", "使用 8（大主机用 16）。"),
+    )
+)
+@applies(RUNS)
+def workers_positive(plan: Plan) -> Iterator[Finding]:
+    for value in (
+        plan.data.workers,
+        plan.root.get("eval_dataset", "num_parallel_workers"),
+        plan.data.loader.get("num_parallel_workers"),
+    ):
+        if value.given and value.number is not None and (value.number < 1 or value.whole is None):
+            yield workers_positive.finding(
+                evidence=seen(plan, value, expected=">= 1"),
+                fixes=(change(plan, value, 8, safe=True),),
+                value=shown(value),
+            )
+
+
+@check(
+    Rule(
+        id="CFG-DAT-006",
+        name="workers-out-of-proportion",
+        severity=Severity.WARNING,
+        category="performance",
+        title=Text("num_parallel_workers {value}", "num_parallel_workers 为 {value}"),
+        why=Text(
+            "8 to 16 feed a 910B host; more than the cores stalls every worker (32 on 16 cores looked like a hang, 12 cured it).",
+            "910B 主机用 8 到 16 个；超过核数会互相拖慢（16 核上开 32 个看似卡死，改为 12 个恢复正常）。",
+        ),
+        fix=Text("Stay at or below the cores of the host.", "不要超过主机核数。"),
+    )
+)
+@applies(RUNS, training=True)
+def workers_many(plan: Plan) -> Iterator[Finding]:
+    value = plan.data.workers
+    if value.given and (value.count or 8) > _WORKERS_MANY // 2:
+        yield workers_many.finding(
+            evidence=seen(plan, value, expected="8 to 16"),
+            fixes=(change(plan, value, 16, safe=True),),
+            value=shown(value),
+        )
+
+
+@check(
+    Rule(
+        id="CFG-DAT-007",
+        name="workers-too-few",
+        severity=Severity.INFO,
+        category="performance",
+        title=Text(
+            "num_parallel_workers {value} may starve the device", "num_parallel_workers 为 {value}，可能供不上数据"
+        ),
+        why=Text(
+            "Two workers leave a 910B waiting for data; 8 or more are usual.",
+            "2 个 worker 会让 910B 等数据，常用 8 个以上。",
+        ),
+        fix=Text("Use 8, as long as the host has the cores.", "核数足够时使用 8。"),
+    )
+)
+@applies(RUNS, training=True)
+def workers_few(plan: Plan) -> Iterator[Finding]:
+    value = plan.data.workers
+    if value.given and value.count and value.count <= _WORKERS_FEW:
+        yield workers_few.finding(
+            evidence=seen(plan, value, expected=">= 8"), fixes=(change(plan, value, 8, safe=True),), value=value.count
+        )
+
+
+@check(
+    Rule(
+        id="CFG-DAT-008",
+        name="data-path-is-a-placeholder",
+        severity=Severity.INFO,
+        category="dataset",
+        title=Text("The data path is not filled in: {value}", "数据路径尚未填写：{value}"),
+        why=Text("The run stops when it opens the data.", "打开数据时会报错退出。"),
+        fix=Text("Set the path, or pass --train_dataset_dir.", "填写路径，或启动时加 --train_dataset_dir。"),
+    )
+)
+@applies(RUNS, training=True)
+def data_placeholder(plan: Plan) -> Iterator[Finding]:
+    for value in _paths(plan):
+        if value.text is not None and PLACEHOLDER.search(value.words):
+            yield data_placeholder.finding(evidence=seen(plan, value, expected="a path of yours"), value=shown(value))
+            return
+
+
+def _paths(plan: Plan) -> Iterator[Value]:
+    for value in (plan.data.path, plan.data.loader.get("config", "data_path"), plan.data.loader.get("path")):
+        if value.is_sequence:
+            yield from value.sequence
+        elif value.given:
+            yield value
+
+
+@check(
+    Rule(
+        id="CFG-DAT-009",
+        name="generation-lengths-do-not-add-up",
+        severity=Severity.WARNING,
+        category="shape",
+        title=Text("Source and target lengths do not add up to seq_length", "源长度与目标长度之和与 seq_length 不符"),
+        why=Text(
+            "ADGenDataLoader builds rows of max_source_length + max_target_length + 1 for training (max_source_length for evaluation); check_rules asks for it.",
+            "ADGenDataLoader 训练时每行长度为 max_source_length + max_target_length + 1（评测为 max_source_length），MindFormers 有对应的检查。",
+        ),
+        fix=Text("Change one of the lengths.", "修改其中一个长度。"),
+        references=("mindformers/tools/check_rules.py _check_keyword_gen_dataset",),
+    )
+)
+@applies((Dialect.LEGACY,))
+def generation_lengths(plan: Plan) -> Iterator[Finding]:
+    metrics = [item.get("type").words for item in (plan.root.get("metric").sequence or (plan.root.get("metric"),))]
+    training = plan.trains
+    section = plan.root.get("train_dataset" if training else "eval_dataset")
+    if section.get("data_loader", "type").words != "ADGenDataLoader" or not any(metrics):
+        raise Skip(Text("not an ADGenDataLoader with a metric", "不是带 metric 的 ADGenDataLoader"))
+    if plan.model.family == "glm":
+        raise Skip(Text("ChatGLM-6B pads its rows to seq_length itself", "ChatGLM-6B 会自行补齐到 seq_length"))
+    source, target, length = section.get("max_source_length"), section.get("max_target_length"), plan.model.sequence
+    first, second, total = need(source, target, length)
+    whole = training or "PerplexityMetric" in metrics
+    if not whole and "ADGENMetric" not in metrics:
+        return
+    expected = first + second + 1 if whole else first
+    if expected != total:
+        equation = f"{first} + {second} + 1 = {expected}" if whole else f"{first}"
+        yield generation_lengths.finding(
+            because(
+                generation_lengths, f"{equation}, but seq_length is {total}.", f"{equation}，而 seq_length 为 {total}。"
+            ),
+            evidence=seen(plan, source, target, length, expected=f"seq_length {expected}"),
+            severity=None if training else Severity.INFO,
+            fixes=(change(plan, length, expected),),
+        )
+
+
+@check(
+    Rule(
+        id="CFG-DAT-010",
+        name="sink-size-invalid",
+        severity=Severity.ERROR,
+        category="config",
+        title=Text("sink_size {value} is neither -1 nor above zero", "sink_size {value} 既不是 -1 也不大于 0"),
+        why=Text(
+            "MindFormers stops: `per epoch size must be more than 0 or equal to -1`.",
+            "MindFormers 会报错：`per epoch size must be more than 0 or equal to -1`。",
+        ),
+        fix=Text("Use 1.", "使用 1。"),
+        references=("mindformers/trainer/utils.py check_runner_config",),
+    )
+)
+@applies(GRAPH, training=True)
+def sink_size(plan: Plan) -> Iterator[Finding]:
+    for value in (plan.data.sink_size, plan.root.get("runner_config", "per_epoch_size")):
+        off = value.name == "sink_size" and plan.data.sink_mode.value is False
+        if value.given and value.whole is not None and value.whole < 1 and value.whole != -1 and not off:
+            lenient = value.name != "sink_size"
+            yield sink_size.finding(
+                evidence=seen(plan, value, expected="1, or -1"),
+                fixes=(change(plan, value, 1),),
+                severity=Severity.INFO if lenient else None,
+                value=value.whole,
+            )
+
+
+@check(
+    Rule(
+        id="CFG-DAT-011",
+        name="sink-size-without-sink-mode",
+        severity=Severity.INFO,
+        category="config",
+        title=Text("sink_size has no effect with sink_mode False", "sink_mode 为 False 时 sink_size 不生效"),
+        why=Text("MindFormers resets it to -1 with a warning.", "MindFormers 会打 warning 并重置为 -1。"),
+        fix=Text("Remove sink_size, or set sink_mode: True.", "删除 sink_size，或设置 sink_mode: True。"),
+        references=("mindformers/trainer/utils.py check_runner_config",),
+    )
+)
+@applies(GRAPH, training=True)
+def sink_without_mode(plan: Plan) -> Iterator[Finding]:
+    size, mode = plan.data.sink_size, plan.data.sink_mode
+    if size.given and mode.value is False and size.whole not in (-1, None):
+        yield sink_without_mode.finding(evidence=seen(plan, size, mode, expected="sink_mode: True"))
+
+
+@check(
+    Rule(
+        id="CFG-DAT-012",
+        name="megatron-needs-sinking",
+        severity=Severity.ERROR,
+        category="dataset",
+        title=Text(
+            "BlendedMegatronDatasetDataLoader needs sink_mode True",
+            "BlendedMegatronDatasetDataLoader 需要 sink_mode 为 True",
+        ),
+        why=Text(
+            "It is read by one rank and broadcast (dataset_broadcast_opt_level 3), which works in sink mode only.",
+            "数据由一个 rank 读取再广播（dataset_broadcast_opt_level 3），只支持下沉模式。",
+        ),
+        fix=Text("Set sink_mode: True.", "设置 sink_mode: True。"),
+        references=(f"{_BASE} _check_sink_mode_with_ds_broadcast",),
+    )
+)
+@applies(GRAPH, training=True)
+def megatron_sinking(plan: Plan) -> Iterator[Finding]:
+    mode = plan.data.sink_mode
+    if plan.data.loader_type.words == "BlendedMegatronDatasetDataLoader" and mode.value is False:
+        yield megatron_sinking.finding(
+            evidence=seen(plan, mode, plan.data.loader_type, expected=True), fixes=(change(plan, mode, True),)
+        )
+
+
+@check(
+    Rule(
+        id="CFG-DAT-013",
+        name="megatron-needs-broadcast-file",
+        severity=Severity.WARNING,
+        category="dataset",
+        title=Text(
+            "BlendedMegatronDatasetDataLoader without parallel_speed_up_json_path",
+            "BlendedMegatronDatasetDataLoader 未设置 parallel_speed_up_json_path",
+        ),
+        why=Text(
+            "MindFormers requires dataset_broadcast_opt_level 3 in that file and stops without it.",
+            "MindFormers 要求该文件中 dataset_broadcast_opt_level 为 3，否则报错退出。",
+        ),
+        fix=Text(
+            'Point context.ascend_config.parallel_speed_up_json_path to a file with {"dataset_broadcast_opt_level": 3}.',
+            '把 context.ascend_config.parallel_speed_up_json_path 指向内容为 {"dataset_broadcast_opt_level": 3} 的文件。',
+        ),
+        references=(f"{_BASE} _process_megatron_dataset",),
+    )
+)
+@applies((Dialect.LEGACY,), training=True)
+def megatron_broadcast(plan: Plan) -> Iterator[Finding]:
+    path = plan.context.section.get("ascend_config", "parallel_speed_up_json_path")
+    if plan.data.loader_type.words == "BlendedMegatronDatasetDataLoader" and not path.words:
+        yield megatron_broadcast.finding(evidence=seen(plan, plan.data.loader_type, path, expected="a path"))
+
+
+@check(
+    Rule(
+        id="CFG-DAT-014",
+        name="megatron-needs-sliced-input",
+        severity=Severity.ERROR,
+        category="dataset",
+        title=Text(
+            "Legacy models need input_sliced_sig True with this data loader",
+            "该 data loader 要求 legacy 模型设置 input_sliced_sig: True",
+        ),
+        why=Text(
+            "Megatron and Hugging Face loaders give rows of seq_length with labels already shifted; without the switch the model shifts again.",
+            "Megatron/HF 加载器给出的标签已经移位；不打开该开关模型会再移一次。",
+        ),
+        fix=Text("Set model.model_config.input_sliced_sig: True.", "设置 model.model_config.input_sliced_sig: True。"),
+        references=(f"{_BASE} _check_input_sliced_sig",),
+    )
+)
+@applies((Dialect.LEGACY,), training=True)
+def sliced_input(plan: Plan) -> Iterator[Finding]:
+    value = plan.model.section.get("input_sliced_sig")
+    if (
+        plan.data.loader_type.words in {"BlendedMegatronDatasetDataLoader", "HFDataLoader"}
+        and value.value is not True
+        and plan.model.section.mapping
+    ):
+        yield sliced_input.finding(
+            evidence=seen(plan, value if value.given else plan.data.loader_type, plan.data.loader_type, expected=True),
+            fixes=(change(plan, value, True),),
+        )
+
+
+@check(
+    Rule(
+        id="CFG-DAT-015",
+        name="mask-columns-disagree",
+        severity=Severity.ERROR,
+        category="dataset",
+        title=Text("The columns do not match the masks that the data set makes", "数据列与数据集生成的掩码不一致"),
+        why=Text(
+            "GPTDataset gives input_ids, labels, loss_mask, position_ids, and attention_mask or actual_seq_len only when it is told to make them.",
+            "GPTDataset 输出 input_ids、labels、loss_mask、position_ids；只有开启对应选项时才输出 attention_mask 或 actual_seq_len。",
+        ),
+        fix=Text("List exactly the columns that are made.", "只列出实际生成的列。"),
+        references=("mindformers/dataset/blended_datasets/gpt_dataset.py",),
+    )
+)
+@applies(MINDFORMERS, training=True)
+def mask_columns(plan: Plan) -> Iterator[Finding]:
+    section = plan.data.loader.get("config")
+    if plan.data.loader_type.words != "BlendedMegatronDatasetDataLoader" or not plan.data.columns.is_sequence:
+        raise Skip(Text("not a Megatron data set with columns", "不是带数据列的 Megatron 数据集"))
+    names = {item.words for item in plan.data.columns.sequence}
+    full, packed = section.get("create_attention_mask"), section.get("create_compressed_eod_mask")
+    if full.on and packed.on:
+        yield mask_columns.finding(
+            Text(
+                "create_attention_mask and create_compressed_eod_mask are both on: one mask replaces the other.",
+                "create_attention_mask 与 create_compressed_eod_mask 同时开启：两种掩码互斥。",
+            ),
+            evidence=seen(plan, packed, full, expected="one of the two"),
+            fixes=(change(plan, full, False),),
+        )
+    elif full.flag is not None and full.flag != ("attention_mask" in names) and not packed.on:
+        verb = (
+            Text("is made but not listed", "会生成但未列出")
+            if full.flag
+            else Text("is listed but not made", "已列出但不会生成")
+        )
+        yield mask_columns.finding(
+            because(mask_columns, f"attention_mask {verb.en}.", f"attention_mask {verb.zh}。"),
+            evidence=seen(plan, full, plan.data.columns, expected="attention_mask" in names),
+            fixes=(change(plan, full, "attention_mask" in names),),
+        )
+    elif packed.flag is not None and packed.flag != ("actual_seq_len" in names) and packed.flag:
+        yield mask_columns.finding(
+            because(mask_columns, "actual_seq_len is made but not listed.", "actual_seq_len 会生成但未列出。"),
+            evidence=seen(plan, packed, plan.data.columns, expected=False),
+            fixes=(change(plan, packed, False),),
+        )
+
+
+@check(
+    Rule(
+        id="CFG-DAT-016",
+        name="column-twice",
+        severity=Severity.ERROR,
+        category="dataset",
+        title=Text("Column {name} stands twice in {key}", "{key} 中列 {name} 重复"),
+        why=Text("Column names are unique.", "列名必须唯一。"),
+        fix=Text("Remove one.", "删除一个。"),
+    )
+)
+@applies(RUNS)
+def column_twice(plan: Plan) -> Iterator[Finding]:
+    for columns in (plan.data.columns, plan.data.construct_columns, plan.data.section.get("output_columns")):
+        seen_names: set[str] = set()
+        for item in columns.sequence:
+            if item.words in seen_names and item.words:
+                yield column_twice.finding(evidence=seen(plan, item, columns), name=item.words, key=columns.key)
+            seen_names.add(item.words)
+
+
+@check(
+    Rule(
+        id="CFG-DAT-017",
+        name="columns-missing",
+        severity=Severity.ERROR,
+        category="dataset",
+        title=Text("{key} is empty", "{key} 为空"),
+        why=Text("Without a column the model gets no input.", "没有数据列，模型就没有输入。"),
+        fix=Text('Write ["input_ids"] or ["input_ids", "labels"].', '写成 ["input_ids"] 或 ["input_ids", "labels"]。'),
+    )
+)
+@applies(RUNS, training=True)
+def columns_missing(plan: Plan) -> Iterator[Finding]:
+    columns = plan.data.columns
+    if columns.given and columns.is_sequence and not columns.sequence:
+        yield columns_missing.finding(
+            evidence=seen(plan, columns, expected='["input_ids"]'),
+            fixes=(change(plan, columns, ["input_ids"]),),
+            key=columns.key,
+        )
+
+
+@check(
+    Rule(
+        id="CFG-DAT-018",
+        name="unknown-language-model-column",
+        severity=Severity.WARNING,
+        category="dataset",
+        title=Text("Column {name} is probably misspelt", "列 {name} 可能拼写有误"),
+        why=Text(
+            "Columns are looked up in the data by name; a missing one stops the pipeline.",
+            "数据管道按名称查找列，找不到会报错。",
+        ),
+        fix=Text(
+            "Use the name in the data, usually input_ids, labels, attention_mask.",
+            "使用数据中的列名，通常为 input_ids、labels、attention_mask。",
+        ),
+    )
+)
+@applies(MINDFORMERS, training=True)
+def unknown_column(plan: Plan) -> Iterator[Finding]:
+    from doctor.plan.names import nearest
+
+    for columns in (plan.data.columns, plan.data.construct_columns):
+        for item in columns.sequence:
+            word = item.words
+            if word and word not in _COLUMNS:
+                hint = nearest(word, _COLUMNS, 0.85)
+                if hint is not None and "cross" not in word and not word.startswith(("chosen", "rejected", "ref")):
+                    yield unknown_column.finding(
+                        evidence=seen(plan, item, columns, expected=hint),
+                        fixes=(change(plan, item, hint),),
+                        name=shown(item),
+                    )
+
+
+_COLUMNS = frozenset(
+    (
+        "input_ids",
+        "labels",
+        "label",
+        "label_id",
+        "label_ids",
+        "attention_mask",
+        "loss_mask",
+        "position_ids",
+        "position_id",
+        "actual_seq_len",
+        "target_ids",
+        "input_mask",
+        "token_type_id",
+        "token_type_ids",
+        "segment_ids",
+        "image",
+        "images",
+        "text",
+        "mask",
+        "img",
+        "prompt",
+        "index",
+        "content",
+        "summary",
+        "pixel_values",
+    )
+)
+
+
+@check(
+    Rule(
+        id="CFG-DAT-019",
+        name="megatron-sizes-invalid",
+        severity=Severity.ERROR,
+        category="dataset",
+        title=Text("The Megatron sizes or paths are not usable", "Megatron 的 sizes 或 data_path 不可用"),
+        why=Text(
+            "sizes are three counts, train, test and eval, the first above zero; data_path alternates weight and path.",
+            "sizes 为训练、测试、评测三个数量，第一个大于 0；data_path 为“权重、路径”交替。",
+        ),
+        fix=Text(
+            "Write sizes: [samples, 0, 0] and data_path: ['1', path].",
+            "写成 sizes: [样本数, 0, 0] 和 data_path: ['1', 路径]。",
+        ),
+        references=("mindformers/dataset/dataloader/blended_megatron_dataloader.py",),
+    )
+)
+@applies(MINDFORMERS, training=True)
+def megatron_sizes(plan: Plan) -> Iterator[Finding]:
+    loader = plan.data.loader
+    if loader.get("type").words != "BlendedMegatronDatasetDataLoader":
+        raise Skip(Text("not a Megatron data set", "不是 Megatron 数据集"))
+    sizes, paths = loader.get("sizes"), loader.get("config", "data_path")
+    if sizes.is_sequence:
+        counts = [item.whole for item in sizes.sequence]
+        if len(counts) != 3 or None in counts or (counts[0] or 0) < 1 or any((count or 0) < 0 for count in counts):
+            broken = next((item for item in sizes.sequence if item.whole is None or item.whole < 0), None)
+            first = sizes.sequence[0] if sizes.sequence and (sizes.sequence[0].whole or 0) < 1 else None
+            spot = broken or first or sizes
+            yield megatron_sizes.finding(
+                because(megatron_sizes, f"sizes is {shown(sizes)}.", f"sizes 为 {shown(sizes)}。"),
+                evidence=seen(plan, spot, *((sizes,) if spot is not sizes else ()), expected="[samples, 0, 0]"),
+            )
+    if paths.is_sequence and len(paths.sequence) > 1 and len(paths.sequence) % 2:
+        yield megatron_sizes.finding(
+            because(
+                megatron_sizes,
+                f"data_path has {len(paths.sequence)} entries.",
+                f"data_path 共 {len(paths.sequence)} 项。",
+            ),
+            evidence=seen(plan, paths, expected="pairs of weight and path"),
+        )
+
+
+@check(
+    Rule(
+        id="CFG-DAT-020",
+        name="last-batch-kept",
+        severity=Severity.INFO,
+        category="dataset",
+        title=Text("drop_remainder is False in training", "训练时 drop_remainder 为 False"),
+        why=Text(
+            "The last batch of an epoch is smaller: in graph mode another shape compiles again or does not fit the strategy.",
+            "每轮最后一个批次较小：图模式下形状变化会重新编译，或与切分策略不符。",
+        ),
+        fix=Text("Set drop_remainder: True.", "设置 drop_remainder: True。"),
+    )
+)
+@applies(RUNS, training=True)
+def remainder_kept(plan: Plan) -> Iterator[Finding]:
+    value = plan.data.drop_remainder
+    if value.value is False and value.given and plan.run_mode.words in {"train", "finetune"}:
+        yield remainder_kept.finding(evidence=seen(plan, value, expected=True), fixes=(change(plan, value, True),))
+
+
+@check(
+    Rule(
+        id="CFG-DAT-021",
+        name="data-file-not-there",
+        severity=Severity.WARNING,
+        category="dataset",
+        title=Text("{path} is not on this machine", "本机没有 {path}"),
+        why=Text(
+            "The run stops when it opens the data; check the path on the machine that trains.",
+            "打开数据时会报错；请在训练机器上核对路径。",
+        ),
+        fix=Text("Correct the path.", "改正路径。"),
+    )
+)
+@applies(RUNS, training=True)
+def data_missing(plan: Plan) -> Iterator[Finding]:
+    from doctor.checks.config.judge import same_file
+
+    for value in _paths(plan):
+        word = value.words
+        if not word.startswith(("./", "../", "~/")) or PLACEHOLDER.search(word):
+            continue
+        if plan.dialect is not Dialect.TRAINER:
+            continue
+        if not same_file(plan, word).exists():
+            yield data_missing.finding(
+                evidence=seen(plan, value, expected="an existing path"),
+                fixes=(advice(plan, f"ls -l {word}", f"ls -l {word}"),),
+                path=shown(value),
+            )
+
+
+@check(
+    Rule(
+        id="CFG-DAT-022",
+        name="construct-columns-differ",
+        severity=Severity.WARNING,
+        category="dataset",
+        title=Text(
+            "construct_args_key names columns that the data does not give", "construct_args_key 中有数据未提供的列"
+        ),
+        why=Text(
+            "The model is called with these columns; each must come from input_columns (or output_columns).",
+            "模型按这些列调用，每一列都应来自 input_columns（或 output_columns）。",
+        ),
+        fix=Text("Use the names of input_columns.", "使用 input_columns 中的名称。"),
+    )
+)
+@applies(GRAPH, training=True)
+def construct_columns(plan: Plan) -> Iterator[Finding]:
+    construct = plan.data.construct_columns
+    made = {item.words for item in (*plan.data.columns.sequence, *plan.data.section.get("output_columns").sequence)}
+    if not construct.is_sequence or not plan.data.columns.is_sequence:
+        return
+    for item in construct.sequence:
+        if item.words and item.words not in made:
+            yield construct_columns.finding(
+                because(
+                    construct_columns,
+                    f"{item.words} is not among {listed(sorted(made))}.",
+                    f"{item.words} 不在 {listed(sorted(made))} 中。",
+                ),
+                evidence=seen(plan, item, plan.data.columns),
+            )

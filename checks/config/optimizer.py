@@ -1,0 +1,486 @@
+"""Optimizer: ranges that fail, ranges that do not learn, and which of two learning rates is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.check import Skip, check
+from doctor.checks.config.judge import (
+    GRAPH,
+    MINDFORMERS,
+    RUNS,
+    advice,
+    applies,
+    because,
+    change,
+    seen,
+    shown,
+    worded,
+)
+from doctor.finding import Finding, Severity, Text
+from doctor.plan.plan import Dialect, Plan
+from doctor.plan.value import Value
+from doctor.rule import Rule
+
+_BASE = "mindformers/trainer/base_trainer.py"
+_LANGUAGE = (
+    "llama",
+    "qwen",
+    "glm",
+    "baichuan",
+    "internlm",
+    "yi",
+    "mixtral",
+    "deepseek",
+    "telechat",
+    "gpt",
+    "bloom",
+    "pangu",
+    "codegeex",
+)
+
+
+def language_model(plan: Plan) -> bool:
+    """Whether the model is one of the large language-model families."""
+    words = f"{plan.model.type.words} {plan.model.architecture.words} {plan.model.name.words}".lower()
+    return any(name in words for name in _LANGUAGE)
+
+
+def adapted(plan: Plan) -> bool:
+    """Whether only an adapter is trained, or the name of the file's model says so."""
+    words = f"{plan.model.name.words} {plan.model.architecture.words}".lower()
+    return plan.model.adapter.given or any(word in words for word in ("lora", "ptuning", "prefix", "adapter"))
+
+
+@check(
+    Rule(
+        id="CFG-OPT-001",
+        name="beta-out-of-range",
+        severity=Severity.ERROR,
+        category="config",
+        title=Text("{key} {value} is not in [0, 1)", "{key} 为 {value}，不在 [0, 1) 内"),
+        why=Text(
+            "A beta is the share of the running mean that is kept: 1 or more never forgets, below 0 alternates.",
+            "beta 是滑动平均的保留比例：≥ 1 永不遗忘，< 0 会震荡。",
+        ),
+        fix=Text("Use 0.9 and 0.95.", "使用 0.9 和 0.95。"),
+    )
+)
+@applies(RUNS, training=True)
+def beta_range(plan: Plan) -> Iterator[Finding]:
+    for value, usual in ((plan.optimizer.beta1, 0.9), (plan.optimizer.beta2, 0.95)):
+        if value.given and value.number is not None and not 0 <= value.number < 1:
+            yield beta_range.finding(
+                evidence=seen(plan, value, *_list_of(plan, value), expected="0 <= beta < 1"),
+                fixes=(change(plan, value, usual),),
+                key=value.key,
+                value=shown(value),
+            )
+
+
+def _list_of(plan: Plan, value: Value) -> tuple[Value, ...]:
+    """The list that a beta stands in, so that both places are shown."""
+    return (plan.optimizer.betas,) if "[" in value.key else ()
+
+
+@check(
+    Rule(
+        id="CFG-OPT-002",
+        name="betas-shape",
+        severity=Severity.ERROR,
+        category="config",
+        title=Text("betas is no list of two numbers", "betas 不是两个数的列表"),
+        why=Text(
+            "Adam keeps two running means: betas: [beta1, beta2].", "Adam 维护两个滑动平均：betas: [beta1, beta2]。"
+        ),
+        fix=Text("Write betas: [0.9, 0.95].", "写成 betas: [0.9, 0.95]。"),
+    )
+)
+@applies(MINDFORMERS, training=True)
+def betas_shape(plan: Plan) -> Iterator[Finding]:
+    value = plan.optimizer.betas
+    wrong = value.is_sequence and (
+        len(value.sequence) != 2 or any(item.number is None and item.text is None for item in value.sequence)
+    )
+    if value.given and (wrong or (value.is_scalar and value.value is not None)):
+        yield betas_shape.finding(
+            because(betas_shape, f"{value.key} is {shown(value)}.", f"{value.key} 为 {shown(value)}。"),
+            evidence=seen(plan, value, expected="[0.9, 0.95]"),
+            fixes=(change(plan, value, [0.9, 0.95]),),
+        )
+
+
+@check(
+    Rule(
+        id="CFG-OPT-003",
+        name="second-beta-high-for-pretraining",
+        severity=Severity.INFO,
+        category="loss-not-converging",
+        title=Text("beta2 {value} in pre-training", "预训练中 beta2 为 {value}"),
+        why=Text(
+            "Large language models are pre-trained with 0.95: 0.999 remembers a spike for a thousand steps.",
+            "大模型预训练常用 0.95：0.999 会让一次尖峰影响上千步。",
+        ),
+        fix=Text("Use 0.95.", "使用 0.95。"),
+        false_positives=Text("Usual outside language models and in fine-tuning.", "非语言模型或微调中属常见取值。"),
+    )
+)
+@applies(RUNS, training=True)
+def second_beta(plan: Plan) -> Iterator[Finding]:
+    value = plan.optimizer.beta2
+    if (
+        value.given
+        and (value.number or 0) >= 0.99
+        and plan.pretrains
+        and language_model(plan)
+        and (value.number or 0) < 1
+    ):
+        yield second_beta.finding(
+            evidence=seen(plan, value, *_list_of(plan, value), expected=0.95),
+            fixes=(change(plan, value, 0.95),),
+            value=shown(value),
+        )
+
+
+@check(
+    Rule(
+        id="CFG-OPT-004",
+        name="weight-decay-out-of-range",
+        severity=Severity.ERROR,
+        category="config",
+        title=Text("weight_decay {value} is out of range", "weight_decay {value} 超出范围"),
+        why=Text(
+            "It pulls weights to zero: negative pushes them away, above 1 erases them within steps. Usual: 0.1 to 0.01.",
+            "它把权重拉向零：负值会推离，大于 1 会很快抹掉权重。常用 0.1 到 0.01。",
+        ),
+        fix=Text("Use 0.1.", "使用 0.1。"),
+    )
+)
+@applies(RUNS, training=True)
+def weight_decay(plan: Plan) -> Iterator[Finding]:
+    value = plan.optimizer.weight_decay
+    number = value.number
+    if value.given and number is not None and (number < 0 or number > 0.5):
+        yield weight_decay.finding(
+            evidence=seen(plan, value, expected="0 to 0.5, usually 0.1"),
+            fixes=(change(plan, value, 0.1),),
+            severity=None if number < 0 or number >= 1 else Severity.WARNING,
+            value=shown(value),
+        )
+
+
+@check(
+    Rule(
+        id="CFG-OPT-005",
+        name="epsilon-out-of-range",
+        severity=Severity.ERROR,
+        category="nan-overflow",
+        title=Text("eps {value} is out of range", "eps {value} 超出范围"),
+        why=Text(
+            "It keeps Adam from dividing by zero: 0 or less gives NaN at the first zero gradient, a large one stops learning. Usual: 1e-8.",
+            "它防止 Adam 除零：≤ 0 遇到零梯度即 NaN，过大则学不动。常用 1e-8。",
+        ),
+        fix=Text("Use 1.e-8.", "使用 1.e-8。"),
+    )
+)
+@applies(RUNS, training=True)
+def epsilon(plan: Plan) -> Iterator[Finding]:
+    value = plan.optimizer.epsilon
+    number = value.number
+    if value.given and number is not None and (number <= 0 or number > 1e-3):
+        yield epsilon.finding(
+            evidence=seen(plan, value, expected="above 0, usually 1e-8"),
+            fixes=(change(plan, value, 1e-8),),
+            severity=None if number <= 0 else Severity.WARNING,
+            value=shown(value),
+        )
+
+
+def learning_rate(plan: Plan) -> Value:
+    """The rate that is used: the schedule's, else the optimizer's."""
+    return plan.schedule.learning_rate if plan.schedule.learning_rate.given else plan.optimizer.learning_rate
+
+
+@check(
+    Rule(
+        id="CFG-OPT-006",
+        name="learning-rate-not-positive",
+        severity=Severity.ERROR,
+        category="config",
+        title=Text("The learning rate is {value}", "学习率为 {value}"),
+        why=Text("Zero learns nothing, a negative rate climbs the loss.", "为零则学不到，为负则使损失上升。"),
+        fix=Text(
+            "Pre-training 3e-4, fine-tuning 1e-5 (written 3.e-4, 1.e-5).",
+            "预训练 3e-4，微调 1e-5（写作 3.e-4、1.e-5）。",
+        ),
+    )
+)
+@applies(RUNS, training=True)
+def rate_positive(plan: Plan) -> Iterator[Finding]:
+    for value in (plan.schedule.learning_rate, plan.optimizer.learning_rate):
+        if value.given and value.number is not None and value.number <= 0:
+            used = value.key == learning_rate(plan).key
+            yield rate_positive.finding(
+                evidence=seen(plan, value, expected="> 0"),
+                fixes=(change(plan, value, 3e-4 if plan.pretrains else 1e-5),),
+                severity=None if used and value.number < 0 else Severity.WARNING,
+                value=shown(value),
+            )
+        if plan.dialect is Dialect.TRAINER:
+            return
+
+
+@check(
+    Rule(
+        id="CFG-OPT-007",
+        name="learning-rate-too-high",
+        severity=Severity.WARNING,
+        category="loss-not-converging",
+        title=Text("Learning rate {value} is high for {kind}", "学习率 {value} 对{kind}偏高"),
+        why=Text(
+            "Pre-training uses 3e-4 to 6e-4, fine-tuning 1e-5 to 5e-5, adapters up to 1e-3; far above it the loss spikes or turns NaN.",
+            "预训练常用 3e-4 到 6e-4，微调 1e-5 到 5e-5，适配器可到 1e-3；过高会出现损失尖峰或 NaN。",
+        ),
+        fix=Text("Lower it.", "降低学习率。"),
+        false_positives=Text("Adapters (LoRA, p-tuning) take up to 5e-3.", "适配器（LoRA、p-tuning）可到 5e-3。"),
+    )
+)
+@applies(RUNS, training=True)
+def rate_high(plan: Plan) -> Iterator[Finding]:
+    value = learning_rate(plan)
+    number = value.number
+    if not value.given or number is None or (not language_model(plan) and number < 0.1):
+        raise Skip(Text("no learning rate of a language model", "不是语言模型的学习率"))
+    if adapted(plan):
+        limit, kind, usual = 1e-2, Text("an adapter", "适配器微调"), 1e-4
+    elif plan.pretrains or plan.dialect is Dialect.TRAINER:
+        limit, kind, usual = 2e-3, Text("pre-training", "预训练"), 3e-4
+    else:
+        limit, kind, usual = 5e-4, Text("fine-tuning", "微调"), 1e-5
+    if number > limit:
+        found = rate_high.finding(
+            evidence=seen(plan, value, expected=f"about {usual:g}"),
+            fixes=(change(plan, value, usual),),
+            severity=Severity.ERROR if number >= 0.1 else None,
+            value=f"{number:g}",
+        )
+        yield worded(found, kind=kind)
+
+
+@check(
+    Rule(
+        id="CFG-OPT-008",
+        name="learning-rate-too-low",
+        severity=Severity.INFO,
+        category="loss-not-converging",
+        title=Text("Learning rate {value} is low for {kind}", "学习率 {value} 对{kind}偏低"),
+        why=Text(
+            "Pre-training uses 3e-4 to 6e-4, fine-tuning 1e-5 to 5e-5; far below it the loss hardly moves.",
+            "预训练常用 3e-4 到 6e-4，微调 1e-5 到 5e-5；过低则损失几乎不动。",
+        ),
+        fix=Text("Raise it, unless the schedule means it.", "适当提高，除非有意为之。"),
+    )
+)
+@applies(RUNS, training=True)
+def rate_low(plan: Plan) -> Iterator[Finding]:
+    value = learning_rate(plan)
+    number = value.number
+    if not value.given or number is None or number <= 0 or not language_model(plan):
+        raise Skip(Text("no learning rate of a language model", "不是语言模型的学习率"))
+    limit, kind = (1e-6, Text("pre-training", "预训练")) if plan.pretrains else (1e-7, Text("fine-tuning", "微调"))
+    if number < limit:
+        found = rate_low.finding(
+            evidence=seen(plan, value, expected="3e-4 or 1e-5"),
+            severity=Severity.WARNING if number < 1e-9 else None,
+            value=f"{number:g}",
+        )
+        yield worded(found, kind=kind)
+
+
+@check(
+    Rule(
+        id="CFG-OPT-009",
+        name="two-learning-rates",
+        severity=Severity.INFO,
+        category="config",
+        title=Text("optimizer.learning_rate {ours} is not used", "optimizer.learning_rate {ours} 不会被使用"),
+        why=Text("lr_schedule.learning_rate wins without a word.", "lr_schedule.learning_rate 优先，且不会提示。"),
+        fix=Text("Remove it from the optimizer.", "从 optimizer 中删除。"),
+        references=(f"{_BASE} create_optimizer_scheduler",),
+    )
+)
+@applies(GRAPH, training=True)
+def two_rates(plan: Plan) -> Iterator[Finding]:
+    ours, theirs = plan.optimizer.learning_rate, plan.schedule.learning_rate
+    if ours.given and theirs.given and ours.number is not None and ours.number != theirs.number:
+        yield two_rates.finding(evidence=seen(plan, ours, theirs, expected=theirs.number), ours=shown(ours))
+
+
+@check(
+    Rule(
+        id="CFG-OPT-010",
+        name="learning-rate-missing",
+        severity=Severity.ERROR,
+        category="config",
+        title=Text("No learning rate is given", "没有给出学习率"),
+        why=Text(
+            "Without a schedule MindFormers needs optimizer.learning_rate; a schedule needs its own: `No learning rate specified`.",
+            "没有调度策略时需要 optimizer.learning_rate，调度策略自身也需要学习率：`No learning rate specified`。",
+        ),
+        fix=Text("Set lr_schedule.learning_rate.", "设置 lr_schedule.learning_rate。"),
+        references=(f"{_BASE} create_optimizer_scheduler",),
+    )
+)
+@applies(GRAPH, training=True, complete=True)
+def rate_missing(plan: Plan) -> Iterator[Finding]:
+    schedule, optimizer = plan.schedule, plan.optimizer
+    if schedule.grouped.given or not optimizer.section.mapping:
+        raise Skip(Text("grouped schedules, or no optimizer", "使用分组学习率，或没有优化器"))
+    fields = ("learning_rate", "base_lr")
+    has_schedule = bool(schedule.section.mapping)
+    if (
+        has_schedule
+        and not any(schedule.section.get(name).given for name in fields)
+        and not optimizer.learning_rate.given
+    ):
+        yield rate_missing.finding(
+            evidence=seen(plan, schedule.learning_rate, expected="a number"),
+            fixes=(change(plan, schedule.learning_rate, 3e-4 if plan.pretrains else 1e-5),),
+            severity=None if "Warm" in schedule.type.words else Severity.WARNING,
+        )
+    elif not has_schedule and not optimizer.learning_rate.given:
+        default = plan.release.since("1.6.0") and not schedule.section.given
+        yield rate_missing.finding(
+            evidence=seen(plan, optimizer.learning_rate, expected="a number"),
+            fixes=(change(plan, optimizer.learning_rate, 3e-4 if plan.pretrains else 1e-5),),
+            severity=Severity.WARNING if default else None,
+        )
+
+
+@check(
+    Rule(
+        id="CFG-OPT-011",
+        name="gradients-clipped-to-nothing",
+        severity=Severity.WARNING,
+        category="loss-not-converging",
+        title=Text("Gradients are clipped at {value}", "梯度被裁剪到 {value}"),
+        why=Text(
+            "A limit near zero scales every gradient down to almost nothing: the loss stays flat. Usual: 1.0.",
+            "接近零的上限会把所有梯度缩到几乎为零，损失不动。常用 1.0。",
+        ),
+        fix=Text("Use 1.0.", "使用 1.0。"),
+    )
+)
+@applies(RUNS, training=True)
+def clip_small(plan: Plan) -> Iterator[Finding]:
+    value = plan.optimizer.clip_norm
+    number = value.number
+    if not value.given or number is None or (plan.optimizer.clip.value is False and plan.dialect.graph):
+        return
+    off = number == 0 and plan.dialect in (Dialect.PYNATIVE, Dialect.TRAINER)
+    if number < 0.01 and not off:
+        yield clip_small.finding(
+            evidence=seen(plan, value, expected=1.0),
+            fixes=(change(plan, value, 1.0),),
+            severity=Severity.ERROR if number <= 0 and plan.dialect.graph else None,
+            value=shown(value),
+        )
+
+
+@check(
+    Rule(
+        id="CFG-OPT-012",
+        name="gradients-not-clipped",
+        severity=Severity.INFO,
+        category="loss-not-converging",
+        title=Text("Gradients are not clipped", "没有裁剪梯度"),
+        why=Text(
+            "One bad batch can throw a large model off; clipping at 1.0 is usual in language models.",
+            "一个异常批次就可能让大模型跑偏；语言模型一般按 1.0 裁剪。",
+        ),
+        fix=Text("Set runner_wrapper.use_clip_grad: True.", "设置 runner_wrapper.use_clip_grad: True。"),
+    )
+)
+@applies(MINDFORMERS, training=True)
+def clip_off(plan: Plan) -> Iterator[Finding]:
+    value = plan.optimizer.clip
+    norm = plan.optimizer.clip_norm
+    if plan.dialect is Dialect.PYNATIVE:
+        if norm.given and norm.number is not None and norm.number <= 0:
+            yield clip_off.finding(evidence=seen(plan, norm, expected=1.0), fixes=(change(plan, norm, 1.0),))
+    elif value.value is False and value.given and language_model(plan):
+        yield clip_off.finding(evidence=seen(plan, value, expected=True), fixes=(change(plan, value, True),))
+
+
+@check(
+    Rule(
+        id="CFG-OPT-013",
+        name="clip-limit-large",
+        severity=Severity.INFO,
+        category="loss-not-converging",
+        title=Text("Gradients are clipped at {value} only", "梯度仅在 {value} 处裁剪"),
+        why=Text("So high a limit never acts; 1.0 is usual.", "上限过高等于不裁剪；常用 1.0。"),
+        fix=Text("Use 1.0.", "使用 1.0。"),
+    )
+)
+@applies(RUNS, training=True)
+def clip_large(plan: Plan) -> Iterator[Finding]:
+    value = plan.optimizer.clip_norm
+    if value.given and (value.number or 0) > 100:
+        yield clip_large.finding(
+            evidence=seen(plan, value, expected=1.0), fixes=(change(plan, value, 1.0),), value=shown(value)
+        )
+
+
+@check(
+    Rule(
+        id="CFG-OPT-014",
+        name="muon-needs-latent-attention",
+        severity=Severity.ERROR,
+        category="config",
+        title=Text("Muon is for models with multi-latent attention", "Muon 仅支持 MLA 模型"),
+        why=Text(
+            "MindFormers' Muon groups the matrices of multi-latent attention and refuses other models.",
+            "MindFormers 的 Muon 按 MLA 的矩阵分组，不支持其他模型。",
+        ),
+        fix=Text("Use AdamW.", "使用 AdamW。"),
+        references=("mindformers/core/optim/muon.py",),
+    )
+)
+@applies((Dialect.MCORE, Dialect.PYNATIVE), training=True)
+def muon(plan: Plan) -> Iterator[Finding]:
+    latent = plan.model.section.get("multi_latent_attention")
+    if plan.optimizer.type.words == "Muon" and latent.value is False:
+        yield muon.finding(
+            evidence=seen(plan, plan.optimizer.type, latent, expected="AdamW"),
+            fixes=(change(plan, plan.optimizer.type, "AdamW"),),
+        )
+
+
+@check(
+    Rule(
+        id="CFG-OPT-015",
+        name="state-offload-slow",
+        severity=Severity.INFO,
+        category="performance",
+        title=Text("Optimizer states are moved to the host", "优化器状态卸载到主机"),
+        why=Text(
+            "Each update moves 8 bytes a parameter over the bus and back: the last resort when memory is short.",
+            "每次更新都要在总线上往返搬运每参数 8 字节：显存不足时的最后手段。",
+        ),
+        fix=Text(
+            "First try recompute, a smaller batch, enable_parallel_optimizer.",
+            "先试重计算、减小批次、enable_parallel_optimizer。",
+        ),
+    )
+)
+@applies(RUNS, training=True)
+def offload(plan: Plan) -> Iterator[Finding]:
+    value = plan.optimizer.offload
+    if value.on:
+        yield offload.finding(
+            evidence=seen(plan, value),
+            fixes=(
+                advice(plan, "doctor estimate shows what fits without it.", "doctor estimate 可查看不卸载时能否放下。"),
+            ),
+        )
