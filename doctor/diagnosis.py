@@ -24,15 +24,14 @@ from doctor.match.words import filled, values_of
 from doctor.records.record import Chunk, Metric
 
 if TYPE_CHECKING:
-    from doctor.detect import Alarm, Detector
+    from doctor.detect import Alarm
+    from doctor.detect.stream import RankStream
     from doctor.records.metrics import MetricReader
 
 #: whether a block can hold step lines at all; saves the import of all that reads them
 _NUMBERS = re.compile(rb"[Ll]oss|LOSS|it/s|s/it|step[ _]time|per_step_time|\"metric\"")
 #: of a long text so much of the end is kept in words
 _TAIL = 64 * 1024
-#: step lines remembered per stream: enough to know that a run went on
-_LAST_STEPS = 4
 #: the step lines of one rank in one source
 _Stream = tuple[str, Optional[int]]
 
@@ -86,8 +85,9 @@ class _Numbers:
 
     def __init__(self) -> None:
         self._reader: Optional[MetricReader] = None
-        self._detectors: dict[_Stream, list[Detector]] = {}
-        self._steps: dict[_Stream, list[int]] = {}
+        self._streams: dict[_Stream, RankStream] = {}
+        #: the first step records of each stream, for when there are no more than these
+        self._few: dict[_Stream, list[Metric]] = {}
         #: stream, rule -> the alarm that stands
         self._alarms: dict[tuple[_Stream, str], Alarm] = {}
 
@@ -102,17 +102,19 @@ class _Numbers:
             self._step(metric)
 
     def _step(self, metric: Metric) -> None:
-        from doctor.detect import detectors
+        from doctor.detect.excerpt import MOST
+        from doctor.detect.facts import RunFacts
+        from doctor.detect.stream import RankStream
 
         key = (metric.source, metric.rank)
-        if metric.loss is not None:
-            steps = self._steps.setdefault(key, [])
-            steps.append(metric.line)
-            del steps[:-_LAST_STEPS]
-        if key not in self._detectors:
-            self._detectors[key] = detectors()
-        for detector in self._detectors[key]:
-            self._hear(key, detector.feed(metric))
+        stream = self._streams.get(key)
+        if stream is None:
+            stream = self._streams[key] = RankStream(metric.source, metric.rank, RunFacts())
+            self._few[key] = []
+        few = self._few[key]
+        if len(few) <= MOST:
+            few.append(metric)
+        self._hear(key, stream.feed(metric))
 
     def _hear(self, key: _Stream, alarms: Iterable[Alarm]) -> None:
         for alarm in alarms:
@@ -122,13 +124,17 @@ class _Numbers:
                 self._alarms[(key, alarm.rule)] = alarm
 
     def progress(self) -> Progress:
-        return Progress(dict(self._steps))
+        return Progress({key: tuple(stream.lines) for key, stream in self._streams.items()})
 
     def findings(self, pack: Pack) -> tuple[Finding, ...]:
         """One finding a rule: of the stream in which it began first."""
-        for key in sorted(self._detectors, key=str):
-            for detector in self._detectors[key]:
-                self._hear(key, detector.end())
+        for key, stream in self._streams.items():
+            self._hear(key, stream.end())
+        if not self._alarms and self._streams:
+            from doctor.detect.excerpt import judge_excerpt
+
+            for key, few in self._few.items():
+                self._hear(key, judge_excerpt(few))
         found: dict[str, Finding] = {}
         for place in sorted(self._alarms, key=lambda item: (_onset(self._alarms[item]), str(item))):
             alarm = self._alarms[place]
