@@ -43,6 +43,11 @@ def explain(text: Union[str, bytes]) -> Report:
 
 def watch(*paths: PathLike) -> Report:
     """Reads the logs of a run to their end and gives what was found."""
-    from doctor.commands.watch import build_report
+    from doctor.commands.watching import report_of
+    from doctor.match.pack import load_pack
+    from doctor.session import DiagnosisSession
+    from doctor.session.reading import read_run
 
-    return build_report([os.fspath(path) for path in paths])
+    session = DiagnosisSession(load_pack())
+    read_run(session, [os.fspath(path) for path in paths], lambda event: None)
+    return report_of(session)

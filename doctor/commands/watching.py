@@ -9,6 +9,7 @@ from typing import Any, Protocol, TextIO
 
 from doctor.finding import Severity, Text
 from doctor.records.record import Metric
+from doctor.report.model import Report
 from doctor.report.text import finding_lines, paint, render, width_of
 from doctor.report.write import terminal_width, use_colour
 from doctor.session import DiagnosisSession, Event
@@ -60,10 +61,9 @@ class Printer:
 
     def end(self, session: DiagnosisSession) -> int:
         """The last words; gives the exit code."""
-        from doctor.report.model import Report, exit_code
+        from doctor.report.model import exit_code
 
-        findings = session.findings()
-        report = Report("watch", findings, next_command=_next(session, findings), headline=_headline(session))
+        report = report_of(session)
         if self.jsonl:
             row = {"event": "end", "verdict": report.verdict, "lines": session.lines, "bytes": session.bytes}
             self.out.write(json.dumps(row) + "\n")
@@ -79,6 +79,12 @@ class Printer:
                 self.out.write(line + "\n")
         self.out.flush()
         return exit_code(report, self.args.fail_on)
+
+
+def report_of(session: DiagnosisSession) -> Report:
+    """What the session has found, as a report."""
+    findings = session.findings()
+    return Report("watch", findings, next_command=_next(session, findings), headline=_headline(session))
 
 
 def _headline(session: DiagnosisSession) -> tuple[Text, ...]:
