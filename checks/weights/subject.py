@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from doctor.checks.weights.diagnosis import Diagnosis
     from doctor.checks.weights.expected import Expected
     from doctor.formats.recognise import Model
+    from doctor.formats.tensor import WeightFile
+    from doctor.formats.values import Statistics
     from doctor.formats.weightset import WeightSet
 
 
@@ -59,6 +62,29 @@ class Weights:
         if prefer is None and self.expected is not None:
             prefer = self.expected.family
         return recognise(self.set.tensors, prefer)
+
+    @cached_property
+    def statistics(self) -> Mapping[str, Statistics]:
+        """Of the values of every tensor that was read whole, by name; reads all files once, several side by side."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        from doctor.formats.values import scan
+
+        def one(file: WeightFile) -> list[Statistics]:
+            wanted = tuple(tensor for tensor in file.tensors if self.set.tensors.get(tensor.name) is not None)
+            try:
+                return list(scan(file.path, wanted))
+            except OSError:
+                return []
+
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, 4)) as pool:
+            found = list(pool.map(one, self.set.files))
+        merged: dict[str, Statistics] = {}
+        for file, rows in zip(self.set.files, found):
+            for row in rows:
+                key = f"{row.name} ({file.path.name})" if row.name in merged else row.name
+                merged[key] = row
+        return merged
 
     @cached_property
     def diagnosis(self) -> Optional[Diagnosis]:

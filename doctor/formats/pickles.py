@@ -7,6 +7,7 @@ up. Python's own opcodes are decoded by the standard library's pickletools, whic
 from __future__ import annotations
 
 import pickletools
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NamedTuple
@@ -80,7 +81,9 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 def follow(file: BinaryIO) -> Followed:
     """Follows one pickle from where the file stands to its STOP, and leaves the file behind it. Raises PickleError."""
-    return _Machine().run(file)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pickletools warns of odd escapes in old text strings
+        return _Machine().run(file)
 
 
 class _Machine:
