@@ -15,8 +15,11 @@ is raised is a crash of this check alone (`doctor.runner` turns it into an outco
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Generic, Optional, TypeVar
 
 from doctor.finding import Finding, Text
@@ -97,3 +100,14 @@ class Options:
     values: bool = False
     #: import the framework in a child process and compute
     deep: bool = False
+
+
+class _Callable(ModuleType):
+    """The contract's ``from doctor import check`` is a function, and this module has its name: once anything has
+    imported the module, that is what the import gives. So the module answers as the function does."""
+
+    def __call__(self, *targets: Any, **options: Any) -> Any:
+        return importlib.import_module("doctor.api").check(*targets, **options)
+
+
+sys.modules[__name__].__class__ = _Callable
