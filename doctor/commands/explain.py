@@ -76,7 +76,10 @@ def of_explanation(explanation: Explanation, **facts: Any) -> Report:
 
 
 def _unknown_lines(explanation: Explanation) -> tuple[Text, ...]:
-    lines = [Text("No rule fits this text; the cause is not known.", "没有规则符合这段文本，原因未知。")]
+    if explanation.quiet:
+        lines = [Text("Nothing in this text speaks of a failure.", "这段文本中没有报错信息。")]
+    else:
+        lines = [Text("No rule fits this text; the cause is not known.", "没有规则符合这段文本，原因未知。")]
     for item in explanation.nearest:
         lines.append(Text(f"nearest: {item.rule} {item.title.en}", f"最接近的规则：{item.rule} {item.title.zh}"))
     return tuple(lines)

@@ -14,7 +14,7 @@ from doctor.match.pack import Pack, load_pack
 from doctor.match.question import answers
 from doctor.match.reason import reason
 from doctor.match.scan import Hit, Scanner
-from doctor.match.unknown import Nearest, Wanted, nearest_rules, skeleton, what_to_collect
+from doctor.match.unknown import Nearest, Wanted, looks_wrong, nearest_rules, skeleton, what_to_collect
 
 #: a training step as any framework prints it
 _STEP = re.compile(
@@ -36,6 +36,8 @@ class Explanation:
     collect: tuple[Wanted, ...] = ()
     nearest: tuple[Nearest, ...] = ()
     skeleton: Optional[str] = None
+    #: nothing fits, and no line speaks of a failure either
+    quiet: bool = False
 
 
 def explain(
@@ -74,7 +76,8 @@ def conclude(
     findings = reason(hits, pack, others, progress, counts) or answers(text, pack)
     if not findings:
         nearest = nearest_rules(text, pack)
-        return Explanation(unknown=True, collect=what_to_collect(text), nearest=nearest, skeleton=skeleton(text))
+        quiet = not looks_wrong(text)
+        return Explanation((), True, what_to_collect(text), nearest, None if quiet else skeleton(text), quiet)
     weak = max(finding.confidence for finding in findings) < _SURE
     return Explanation(findings, collect=what_to_collect(text) if weak else ())
 

@@ -72,6 +72,11 @@ class Wanted:
     command: str
 
 
+def looks_wrong(text: str) -> bool:
+    """Whether any line speaks of a failure at all."""
+    return any(_ERROR.search(line) for line in text.splitlines())
+
+
 def telling_line(text: str) -> str:
     """The line that most looks like the error: the last exception, else the first line with a word of failure."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -161,7 +166,7 @@ def generalised(line: str) -> str:
             parts.append(r"0x[0-9a-fA-F]+")
         elif piece.isdigit():
             parts.append(r"\d+")
-        elif piece[:1] in "'\"" and len(piece) > 2:
+        elif re.fullmatch(r"'[^']+'|\"[^\"]+\"", piece):
             parts.append(f"{piece[0]}[^{piece[0]}]+{piece[0]}")
         else:
             parts.append(re.sub(r"([\\.^$*+?{}\[\]|()])", r"\\\1", piece))
