@@ -27,6 +27,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         metavar="CHECKPOINT",
         help="go on from the newest or the given checkpoint",
     )
+    parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     lang = language()
     try:
@@ -46,7 +47,7 @@ def _run(options: argparse.Namespace) -> int:
     runtime.set_environment()
     folder = RunFolder(Path(options.output_dir or config.args.output_dir or default_root(config.name)))
     folder.create(options.resume is not None)
-    screen, talk = sys.stdout, sys.stderr
+    folder.lock()
     log = os.open(folder.log(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     # MindSpore writes many warnings, from C++ as well, to descriptors 1 and 2. They belong in the log, complete; the
     # screen is for steps. Python's own streams keep the real ones.
@@ -57,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
     try:
         from doctor.trainer.assemble import train
 
-        return train(config, folder, options.resume, screen).code
+        return train(config, folder, options.resume, screen, options.parent).code
     except UsageError as error:
         talk.write(visible(f"doctor: {error.line(language())}") + "\n")
         return EXIT_USAGE

@@ -207,6 +207,8 @@ class TrainingArguments:
     save_best: bool = setting(False, Flag())
     save_format: str = setting("safetensors", Choice(("safetensors", "ckpt")))
 
+    #: steps whose data are left out: a batch known to be bad
+    skip_steps: tuple[int, ...] = setting((), Many(_COUNT), "skip_batches")
     eval_steps: int = setting(0, _SIZE)
     logging_steps: int = setting(1, _COUNT)
     mode: str = setting("graph", Choice(("graph", "pynative"), {"0": "graph", "1": "pynative"}))

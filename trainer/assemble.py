@@ -18,7 +18,7 @@ from doctor.trainer import runtime
 from doctor.trainer.config import RunConfig
 from doctor.trainer.runfolder import Journal, RunFolder, write_atomically, write_end
 
-RESUME_NEWEST = "newest"
+RESUME_NEWEST, RESUME_START = "newest", "start"
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,17 @@ class Ended:
     last_step: int
 
 
-def train(config: RunConfig, folder: RunFolder, resume: Optional[str] = None, screen: Optional[TextIO] = None) -> Ended:
+def train(
+    config: RunConfig,
+    folder: RunFolder,
+    resume: Optional[str] = None,
+    screen: Optional[TextIO] = None,
+    parent: Optional[int] = None,
+) -> Ended:
     """Runs `config` in `folder`, which is created already, writing all that the contract of a run folder names.
 
-    `resume` is None, "newest" or the path of a checkpoint. Raises UsageError for a bad config before anything is
+    `resume` is None, "newest", "start" (in a folder that holds a run, from its beginning) or the path of a checkpoint;
+    `parent` is the process without which the run is to end. Raises UsageError for a bad config before anything is
     compiled; any other exception is recorded in the log and end.json and raised again.
     """
     started = time.perf_counter()
@@ -41,6 +48,7 @@ def train(config: RunConfig, folder: RunFolder, resume: Optional[str] = None, sc
     last = 0
     try:
         loop = _assemble(config, folder, journal, resume, started)
+        loop.parent = parent
         from doctor.trainer.loop import Stopped
 
         try:
@@ -86,7 +94,7 @@ def _assemble(config: RunConfig, folder: RunFolder, journal: Journal, resume: Op
     network.set_train()
     initialise(network, config.model, args.seed)
     loop = Loop(config, network, batches, folder, journal)
-    if resume is None:
+    if resume is None or not folder.config.exists():
         write_config(config, folder, started_on)
     checkpoints.clean(folder.checkpoints)
     journal.say("Now Running Task is: text_generation, Model is: " + config.model.family)
@@ -107,6 +115,9 @@ def _assemble(config: RunConfig, folder: RunFolder, journal: Journal, resume: Op
 
 
 def _resume(loop: Any, folder: RunFolder, word: str) -> None:
+    if word == RESUME_START:
+        loop.journal.say("starts from the beginning")
+        return
     if word != RESUME_NEWEST:
         loop.resume(checkpoints.find(Path(word)))
         return

@@ -86,10 +86,7 @@ def prune(root: Path, keep: int, best: Optional[int] = None) -> list[int]:
         kept.add(best)
     removed = [item for item in found if item.step not in kept]
     for item in removed:
-        # Out of sight in one rename: a half deleted folder must not pass for a checkpoint.
-        aside = root / f".{item.path.name}.{os.getpid()}.gone"
-        item.path.rename(aside)
-        _remove(aside)
+        _discard(root, item)
     return [item.step for item in removed]
 
 
@@ -99,6 +96,19 @@ def whole(root: Path) -> list[Checkpoint]:
         return []
     found = [item for path in root.iterdir() if _NAME.fullmatch(path.name) and (item := _read(path)) is not None]
     return sorted(found, key=lambda item: item.step)
+
+
+def discard_after(root: Path, step: int) -> list[int]:
+    """Removes the checkpoints of later steps, when a run goes back to `step`. Returns their steps."""
+    later = [item for item in whole(root) if item.step > step]
+    for item in later:
+        _discard(root, item)
+    kept = whole(root)
+    if kept:
+        _point_latest(root, kept[-1].path.name)
+    else:
+        _remove(root / "latest")
+    return [item.step for item in later]
 
 
 def find(path: Path) -> Checkpoint:
@@ -190,6 +200,13 @@ def _write_text(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _discard(root: Path, item: Checkpoint) -> None:
+    """Out of sight in one rename: a half deleted folder must not pass for a checkpoint."""
+    aside = root / f".{item.path.name}.{os.getpid()}.gone"
+    item.path.rename(aside)
+    _remove(aside)
 
 
 def _to_disk(folder: Path) -> None:

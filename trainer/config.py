@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Optional
@@ -43,6 +43,18 @@ class RunConfig:
     args: TrainingArguments
     eval_dataset: Optional[DatasetSettings] = None
     load_checkpoint: Optional[str] = None
+    #: the sections as they were written
+    raw: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def spelled(self, name: str) -> str:
+        """The key under which training_args holds that setting, or would."""
+        also = TrainingArguments.__dataclass_fields__[name].metadata["also"]
+        said = self.raw.get("training_args") or {}
+        return next((key for key in (name, *also) if key in said), name)
+
+    def said(self, name: str) -> Any:
+        """What training_args holds for that setting, as written; None when it is not there."""
+        return (self.raw.get("training_args") or {}).get(self.spelled(name))
 
     @property
     def length(self) -> int:
@@ -135,6 +147,7 @@ def build_config(raw: Mapping[str, Any], place: Place, name: str) -> RunConfig:
         args=args,
         eval_dataset=evaluation,
         load_checkpoint=trainer.get("load_checkpoint") or None,
+        raw=raw,
     )
     if config.length > model.max_position_embeddings and model.position == "learned":
         raise wrong(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -25,9 +26,13 @@ from doctor.trainer.schedule import Schedule
 from doctor.trainer.step import Stepper
 from doctor.trainer.stepline import StepRecord
 
+#: a supervisor's "stop now, save nothing": what would be saved is what it wants to get rid of
+DISCARD = signal.SIGUSR1
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, DISCARD)
+
 
 class Stopped(Exception):
-    """A signal asked the run to end; the state is saved. `code` is 128 + its number."""
+    """A signal asked the run to end; the state is saved, except for `DISCARD`. `code` is 128 + its number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -85,6 +90,8 @@ class Loop:
         self._process = psutil.Process()
         self.peak_memory_mb = 0.0
         self._signal = 0
+        #: process id of the supervisor, when there is one
+        self.parent: Optional[int] = None
 
     def _total_steps(self) -> int:
         if self.args.max_steps is not None and self.args.max_steps > 0:
@@ -98,14 +105,22 @@ class Loop:
             while self.progress.step < self.total:
                 self._one(stream)
                 step = self.progress.step
+                self._heed_parent()
                 if self._signal:
-                    self.save()
+                    if self._signal != DISCARD:
+                        self.save()
                     raise Stopped(self._signal)
                 if self.args.save_steps and (step % self.args.save_steps == 0 or step == self.total):
                     self.save()
 
     def _one(self, stream: Iterator[Batch]) -> None:
         begun = time.perf_counter()
+        if self.progress.step + 1 in self.args.skip_steps:
+            left_out = [next(stream) for _ in range(self.args.gradient_accumulation_steps)]
+            self.journal.say(
+                f"skip_steps: the data of step {self.progress.step + 1} are left out "
+                f"(epoch {left_out[0].epoch + 1}, batches {left_out[0].index + 1} to {left_out[-1].index + 1})"
+            )
         taken = [next(stream) for _ in range(self.args.gradient_accumulation_steps)]
         learned = sum(int(np.count_nonzero(batch.labels != IGNORED)) for batch in taken)
         got = time.perf_counter()
@@ -236,6 +251,11 @@ class Loop:
         self.journal.say(f"initial epoch: {self.progress.epoch}")
         self.journal.say(f"initial step: {self.progress.step}")
 
+    def _heed_parent(self) -> None:
+        """A child whose supervisor is gone saves and ends: nobody watches it any more, and the run may be resumed."""
+        if self.parent is not None and os.getppid() != self.parent:
+            self._signal = self._signal or signal.SIGTERM
+
     @contextmanager
     def _signals(self) -> Iterator[None]:
         """SIGTERM and SIGINT end the run after the step in hand; a second one ends it at once."""
@@ -247,7 +267,7 @@ class Loop:
             self._signal = number
 
         try:
-            before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+            before = {number: signal.signal(number, note) for number in _SIGNALS}
         except ValueError:
             # Not the main thread (a notebook's worker): signals stay the caller's.
             yield

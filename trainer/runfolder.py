@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
@@ -82,6 +83,32 @@ class RunFolder:
                 Text(f"output_dir {self.root}: {why}.", f"output_dir {self.root}：{why}。"),
                 Text("Name a folder you may write to.", "请指定可写的目录。"),
             ) from None
+
+    def lock(self, patience: float = 10.0) -> None:
+        """Takes the folder for this process until it ends. Raises UsageError when another one keeps it for longer than
+        `patience` seconds (one that is just saving lets go)."""
+        handle = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        end = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() < end:
+                    time.sleep(0.1)
+                    continue
+                other = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "?"
+                raise UsageError(
+                    Text(
+                        f"output_dir {self.root}: process {other} is training there.",
+                        f"output_dir {self.root}：进程 {other} 正在该目录训练。",
+                    ),
+                    Text(f"Wait for it or end it: kill {other}", f"请等待其结束，或执行：kill {other}"),
+                ) from None
+            except OSError:
+                return  # a file system without locks
+            break
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
 
 
 def default_root(name: str, now: Optional[float] = None) -> Path:

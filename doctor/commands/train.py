@@ -1,18 +1,15 @@
-"""`doctor train CONFIG`: the built-in trainer as a child process, watched."""
+"""`doctor train CONFIG`: the built-in trainer as a child process, watched, and with consent cured."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import signal
-import subprocess
+import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
-from doctor.errors import EXIT_INTERRUPTED
 from doctor.finding import Text
 
+FORMATS = ("text", "json", "jsonl")
 DESCRIPTION = Text(
     "Trains with the built-in MindSpore trainer and diagnoses the run while it goes.",
     "用内置 MindSpore 训练器训练，并在训练过程中实时诊断。",
@@ -29,6 +26,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", nargs="?", const="newest", metavar="CHECKPOINT", help="go on from the newest or this checkpoint"
     )
+    parser.add_argument(
+        "--auto-fix",
+        action="store_true",
+        help="on a fault: go back to the last sound checkpoint, apply safe fixes (ask for others), go on",
+    )
+    parser.add_argument(
+        "--unsafe-fixes", action="store_true", help="with --auto-fix: also fixes that change the training, unasked"
+    )
+    parser.add_argument(
+        "--max-interventions", type=_count, default=3, metavar="N", help="at most so many fixes (default 3)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,27 +47,84 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(args.config_file)
     runtime.require_mindspore()
     folder = RunFolder(Path(args.output_dir or config.args.output_dir or default_root(config.name)))
-    folder.check(args.resume is not None)
-    command = [sys.executable, "-m", "doctor.trainer", args.config_file, "--output-dir", str(folder.root)]
-    if args.resume is not None:
-        command += ["--resume", args.resume]
-    return _follow(command, {**os.environ, "DOCTOR_LANG": args.lang})
+    folder.create(args.resume is not None)
+
+    from doctor.supervisor.run import Plan, Supervisor
+    from doctor.supervisor.screen import Screen
+
+    screen = Screen(args.format, args.lang, args.color, args.verbose, args.quiet)
+    screen.say(Text(f"run folder: {folder.root}", f"运行目录：{folder.root}"))
+    plan = Plan(
+        config=config,
+        word=args.config_file,
+        folder=folder,
+        resume=args.resume,
+        lang=args.lang,
+        auto_fix=args.auto_fix,
+        unsafe=args.unsafe_fixes,
+        most_interventions=args.max_interventions,
+    )
+    watched = Supervisor(plan, screen).run()
+    _report(args, folder.root, watched)
+    return watched.code
 
 
-def _follow(command: list[str], environment: dict[str, str]) -> int:
-    """Runs the child, which shares our streams; a signal to us goes on to it, so that it saves before it ends."""
-    with subprocess.Popen(command, env=environment) as child:
+def _report(args: argparse.Namespace, root: Path, watched: object) -> None:
+    from doctor.report.model import Report
+    from doctor.report.text import render, width_of
+    from doctor.report.write import terminal_width, use_colour
+    from doctor.supervisor.run import Watched
 
-        def pass_on(number: int, _frame: Any) -> None:
-            if number == signal.SIGTERM:
-                child.send_signal(number)
+    assert isinstance(watched, Watched)
+    if watched.code == 2:
+        return  # the trainer has said what is wrong
+    quoted = shlex.quote(str(root))
+    steps = watched.last_step
+    facts = {
+        "run": {
+            "folder": str(root),
+            "exit_code": watched.code,
+            "last_step": steps,
+            "loss": watched.loss,
+            "interventions": len(watched.interventions),
+        }
+    }
+    loss = f", loss {watched.loss:.4g}" if watched.loss is not None else ""
+    zh_loss = f"，损失 {watched.loss:.4g}" if watched.loss is not None else ""
+    count = len(watched.interventions)
+    fixed = Text(f"; {count} intervention(s)", f"；干预 {count} 次") if count else Text("", "")
+    headline = Text(f"{root}: step {steps}{loss}", f"{root}：第 {steps} 步{zh_loss}") + fixed
+    next_command = f"doctor watch --once {quoted}"
+    if watched.code in (130, 143):
+        next_command = f"doctor train {quoted}/config.yaml --output-dir {quoted} --resume"
+    elif watched.code and not args.auto_fix and any(fix.edits for item in watched.findings for fix in item.fixes):
+        next_command = f"doctor train {shlex.quote(args.config_file)} --auto-fix"
+    report = Report("train", watched.findings, facts=facts, headline=(headline,), next_command=next_command)
+    if args.format == "json":
+        import json
 
-        before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            code = child.wait()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-    if code == -signal.SIGINT:
-        return EXIT_INTERRUPTED
-    return code if code >= 0 else 128 - code
+        sys.stdout.write(json.dumps(report.to_dict(args.lang), ensure_ascii=False, indent=2) + "\n")
+    elif args.format == "jsonl":
+        import json
+
+        sys.stdout.write(json.dumps({"event": "end", "verdict": report.verdict, **facts["run"]}) + "\n")
+    else:
+        for line in render(
+            report,
+            args.lang,
+            colour=use_colour(args.color),
+            width=width_of(terminal_width()),
+            verbose=args.verbose,
+            quiet=args.quiet,
+        ):
+            sys.stdout.write(line + "\n")
+
+
+def _count(word: str) -> int:
+    value = int(word)
+    if not 0 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"{word}: not a number of interventions (0 to 1000)")
+    return value
+
+
+_count.__name__ = "number of interventions"

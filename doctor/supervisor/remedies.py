@@ -1,0 +1,195 @@
+"""Which change of which setting cures which finding, given the config as it is.
+
+A remedy is safe when it cannot make the result worse than that of the run as it was meant (a loss scale that adapts,
+half the batch with twice the accumulation), unsafe when it changes what is trained (a lower rate, a batch left out).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from doctor.finding import Finding, Text
+from doctor.trainer.config import RunConfig
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """`edits` are dotted keys of the config with their new values. `back` tells whether weights were spoilt, so that
+    the run must go back to a checkpoint from before."""
+
+    summary: Text
+    edits: Mapping[str, Any]
+    safe: bool
+    back: bool = True
+
+
+Cure = Callable[[RunConfig, Finding], Optional[Remedy]]
+
+
+def remedy_for(finding: Finding, config: RunConfig, cores: int) -> Optional[Remedy]:
+    """The first cure that the config leaves room for, or None."""
+    for cure in _CURES.get(finding.rule, ()):
+        found = cure(config, finding)
+        if found is not None:
+            return found
+    if finding.rule == "RUN-HOST-003":
+        return _fewer_workers(config, cores)
+    return None
+
+
+def _adaptive_scale(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    """FP16 with a scale that is fixed, or whose overflow is not dropped."""
+    scale = config.args.loss_scale
+    if scale is None or config.args.dtype != "float16" or (scale.dynamic and scale.drop_overflow):
+        return None
+    where = f"training_args.{config.spelled('loss_scale')}"
+    if isinstance(config.said("loss_scale"), Mapping):
+        edits: dict[str, Any] = {f"{where}.type": "dynamic"}
+        if not scale.drop_overflow:
+            edits[f"{where}.drop_overflow_update"] = True
+    else:
+        edits = {where: "dynamic"}
+    return Remedy(
+        Text(
+            f"Let the loss scale adapt instead of keeping it at {scale.value:g}: an overflow then halves it and drops the step.",
+            f"loss scale 不再固定为 {scale.value:g}，改为动态：溢出时减半并跳过该步。",
+        ),
+        edits,
+        safe=True,
+    )
+
+
+def _full_precision(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    if config.args.dtype != "float16":
+        return None
+    return Remedy(
+        Text(
+            "Compute in FP32: FP16 overflows although the loss scale adapts.",
+            "改用 FP32 计算：loss scale 已是动态，FP16 仍溢出。",
+        ),
+        {"training_args.mixed_precision": "O0", "training_args.loss_scale": None},
+        safe=True,
+    )
+
+
+def _clip(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    if config.args.max_grad_norm > 0:
+        return None
+    return Remedy(
+        Text("Clip the gradient norm at 1: it is not clipped now.", "把梯度范数裁剪到 1：目前没有裁剪。"),
+        {f"training_args.{config.spelled('max_grad_norm')}": 1.0},
+        safe=False,
+    )
+
+
+def _lower_rate(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    args = config.args
+    if args.learning_rate <= 1e-6:
+        return None
+    lower = float(f"{min(args.learning_rate / 10, 1e-3):.3g}")
+    edits: dict[str, Any] = {f"training_args.{config.spelled('learning_rate')}": lower}
+    if args.lr_end > lower:
+        edits[f"training_args.{config.spelled('lr_end')}"] = lower / 10
+    return Remedy(
+        Text(
+            f"Lower the learning rate from {args.learning_rate:g} to {lower:g}.",
+            f"学习率从 {args.learning_rate:g} 降到 {lower:g}。",
+        ),
+        edits,
+        safe=False,
+    )
+
+
+def _shift_labels(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    if config.dataset.shift_labels != "never":
+        return None
+    return Remedy(
+        Text(
+            "Shift the labels by one: taken as they are, the model only copies its input.",
+            "labels 左移一位：目前原样使用，模型只是在复制输入。",
+        ),
+        {"train_dataset.shift_labels": "auto"},
+        safe=True,
+    )
+
+
+def _skip_batch(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    """Leaves out the batches of the step at which the loss jumped, once."""
+    step = next((item.step for item in finding.evidence if item.step is not None), None)
+    if step is None or step in config.args.skip_steps:
+        return None
+    steps = sorted({*config.args.skip_steps, step})
+    return Remedy(
+        Text(f"Leave out the data of step {step}.", f"跳过第 {step} 步的数据。"),
+        {"training_args.skip_steps": steps},
+        safe=False,
+    )
+
+
+def _smaller_batch(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    """Half the batch with twice the accumulation is the same update in half the activations."""
+    args = config.args
+    if args.per_device_train_batch_size % 2:
+        return None
+    half, twice = args.per_device_train_batch_size // 2, args.gradient_accumulation_steps * 2
+    where = (
+        "train_dataset.batch_size"
+        if config.dataset.batch_size
+        else "training_args." + config.spelled("per_device_train_batch_size")
+    )
+    return Remedy(
+        Text(
+            f"Batch {half} with {twice} accumulation steps: the same global batch, half the activations.",
+            f"batch {half}、累积 {twice} 步：全局 batch 不变，激活值减半。",
+        ),
+        {where: half, "training_args.gradient_accumulation_steps": twice},
+        safe=True,
+        back=False,
+    )
+
+
+def _recompute(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    if config.args.recompute is True:
+        return None
+    return Remedy(
+        Text("Recompute the layers in the backward pass.", "在反向传播中重计算各层。"),
+        {f"training_args.{config.spelled('recompute')}": True},
+        safe=True,
+        back=False,
+    )
+
+
+def _fewer_workers(config: RunConfig, cores: int) -> Optional[Remedy]:
+    workers = config.dataset.num_parallel_workers
+    if workers is None or workers <= cores:
+        return None
+    return Remedy(
+        Text(
+            f"Read data with {cores} workers: this machine has no more cores.",
+            f"数据读取改用 {cores} 个 worker：本机只有这么多核。",
+        ),
+        {"train_dataset.num_parallel_workers": cores},
+        safe=True,
+        back=False,
+    )
+
+
+_NOT_FINITE: tuple[Cure, ...] = (_adaptive_scale, _full_precision, _clip, _lower_rate)
+_OUT_OF_MEMORY: tuple[Cure, ...] = (_recompute, _smaller_batch)
+_CURES: Mapping[str, tuple[Cure, ...]] = {
+    "RUN-NAN-001": _NOT_FINITE,
+    "RUN-NAN-002": _NOT_FINITE,
+    "RUN-NAN-003": _NOT_FINITE,
+    "RUN-OVF-001": (_adaptive_scale,),
+    "RUN-OVF-002": (_full_precision,),
+    "RUN-OVF-003": (_adaptive_scale, _full_precision),
+    "RUN-LOSS-001": (_skip_batch, _clip, _lower_rate),
+    "RUN-LOSS-003": (_clip, _lower_rate),
+    "RUN-LOSS-005": (_shift_labels,),
+    "RUN-LOSS-008": (_lower_rate,),
+    "RUN-LOSS-009": (_shift_labels,),
+    "RUN-GRAD-003": (_clip, _lower_rate),
+    "RUN-LR-005": (_lower_rate,),
+}

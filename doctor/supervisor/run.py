@@ -1,0 +1,220 @@
+"""The loop of `doctor train`: start, watch, and while there are cures and consent, intervene and go on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from doctor.errors import EXIT_FINDINGS, EXIT_OK, EXIT_USAGE
+from doctor.finding import Edit, Finding, Fix, Severity, Text
+from doctor.match.pack import load_pack
+from doctor.session import DiagnosisSession, Event
+from doctor.session.following import RunWatch
+from doctor.supervisor.care import Intervention, at, intervene
+from doctor.supervisor.child import Child
+from doctor.supervisor.remedies import Remedy, remedy_for
+from doctor.supervisor.screen import Screen
+from doctor.trainer import runtime
+from doctor.trainer.config import RunConfig
+from doctor.trainer.runfolder import RunFolder
+
+#: steps for which a finding that was answered may outlive the intervention
+_GRACE = 5
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run is to be cared for. `consent` is none, safe, or all; asking happens on a terminal only."""
+
+    config: RunConfig
+    #: what the trainer is given: a path or the name of an example
+    word: str
+    folder: RunFolder
+    resume: Optional[str]
+    lang: str
+    auto_fix: bool = False
+    unsafe: bool = False
+    most_interventions: int = 3
+
+
+@dataclass(frozen=True)
+class Watched:
+    """How it went: exit code of `doctor train`, what stands at the end, what was done on the way."""
+
+    code: int
+    findings: tuple[Finding, ...]
+    interventions: tuple[Intervention, ...]
+    last_step: Optional[int]
+    loss: Optional[float]
+
+
+class Supervisor:
+    """One run with all its attempts; one diagnosis goes through all of them."""
+
+    def __init__(self, plan: Plan, screen: Screen) -> None:
+        self.plan, self.screen = plan, screen
+        self.session = DiagnosisSession(load_pack(), eager=True, place=str(plan.folder.root), on_metric=self._metric)
+        self.interventions: list[Intervention] = []
+        self._declined: set[str] = set()
+        #: findings that an intervention answered -> the step from which on they count again if they still stand
+        self._answered: dict[str, int] = {}
+        self._config = plan.config
+        self._metric_seen: Any = None
+        self._signalled = 0
+        self._child: Optional[Child] = None
+
+    def run(self) -> Watched:
+        config, word, resume = self.plan.config, self.plan.word, self.plan.resume
+        watch = RunWatch(self.session, [str(self.plan.folder.root)])
+        with self._signals():
+            while True:
+                self._child = Child(word, self.plan.folder.root, resume, self.plan.lang)
+                wanted = self._attend(watch, config)
+                if wanted is None:
+                    break
+                finding, remedy, consent = wanted
+                self._child.discard()
+                self._tell(watch.step(0.0))
+                done = intervene(len(self.interventions) + 1, finding, remedy, config, self.plan.folder, consent)
+                self.interventions.append(done)
+                self._answer()
+                self.screen.intervention(done)
+                self._config = config = done.config
+                word, resume = str(done.path), done.resume
+            self._tell(watch.close())
+        self.screen.close()
+        return self._outcome()
+
+    def _attend(self, watch: RunWatch, config: RunConfig) -> Optional[tuple[Finding, Remedy, str]]:
+        """Watches until the child ends (None) or until something should be done about a finding."""
+        assert self._child is not None
+        while self._child.running:
+            self._tell(watch.step(0.1))
+            if self.plan.auto_fix and not self._signalled:
+                wanted = self._cure(config)
+                if wanted is not None:
+                    return wanted
+        self._tell(watch.step(0.0))
+        if self.plan.auto_fix and not self._signalled and self._child.code not in (EXIT_USAGE,):
+            return self._cure(config)
+        return None
+
+    def _cure(self, config: RunConfig) -> Optional[tuple[Finding, Remedy, str]]:
+        """The first finding that stands, is a cause, and has a remedy that is consented to."""
+        for finding in self.session.open_findings():
+            if finding.rule in self._declined or self._still_answered(finding.rule):
+                continue
+            if not finding.root_cause or not finding.severity.at_least(Severity.ERROR):
+                continue
+            remedy = remedy_for(finding, config, runtime.cores())
+            if remedy is None:
+                continue
+            if len(self.interventions) >= self.plan.most_interventions:
+                self._declined.add(finding.rule)
+                count = self.plan.most_interventions
+                self.screen.say(
+                    Text(
+                        f"{finding.rule}: {count} interventions were made already; no more.",
+                        f"{finding.rule}：已干预 {count} 次，不再继续。",
+                    )
+                )
+                continue
+            consent = self._consent(finding, remedy)
+            if consent is not None:
+                return finding, remedy, consent
+            self._declined.add(finding.rule)
+        return None
+
+    def _answer(self) -> None:
+        """What is open now is known: it calls for a second answer only when it outlives the first by some steps."""
+        at = (self._metric_seen.at or 0) if self._metric_seen is not None else 0
+        self._answered = {finding.rule: at + _GRACE for finding in self.session.open_findings()}
+
+    def _still_answered(self, rule: str) -> bool:
+        until = self._answered.get(rule)
+        at = (self._metric_seen.at or 0) if self._metric_seen is not None else 0
+        return until is not None and at < until
+
+    def _consent(self, finding: Finding, remedy: Remedy) -> Optional[str]:
+        if remedy.safe:
+            return "safe"
+        if self.plan.unsafe:
+            return "yes"
+        if self.screen.ask(
+            Text(f"{finding.rule}: {remedy.summary.en} Apply?", f"{finding.rule}：{remedy.summary.zh}是否应用？")
+        ):
+            return "asked"
+        self.screen.say(
+            Text(
+                f"{finding.rule}: not applied, it changes what is trained: {remedy.summary.en} (--unsafe-fixes allows it)",
+                f"{finding.rule}：未应用，因为会改变训练：{remedy.summary.zh}（加 --unsafe-fixes 允许）",
+            )
+        )
+        return None
+
+    def _metric(self, metric: Any) -> None:
+        self._metric_seen = metric
+        self.screen.metric(metric)
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        if not events:
+            return
+        with self.plan.folder.findings.open("a", encoding="utf-8") as file:
+            for event in events:
+                row = {"time": round(time.time(), 3), **event.to_dict("en")}
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        for event in events:
+            if event.kind != "updated":
+                # Over, or open anew after having been over: the answer to the earlier one is spent.
+                self._answered.pop(event.finding.rule, None)
+            self.screen.event(Event(event.kind, self._with_remedy(event.finding)))
+
+    def _with_remedy(self, finding: Finding) -> Finding:
+        """The finding with the edit of this very config that cures it, before the general advice."""
+        remedy = remedy_for(finding, self._config, runtime.cores())
+        if remedy is None or not finding.severity.at_least(Severity.WARNING):
+            return finding
+        path = self._config.source
+        edits = tuple(Edit(path, key, at(self._config.raw, key), new) for key, new in remedy.edits.items())
+        fix = Fix(remedy.summary, edits=edits, applicability="safe" if remedy.safe else "unsafe")
+        return finding.with_(fixes=(fix, *finding.fixes))
+
+    def _outcome(self) -> Watched:
+        assert self._child is not None
+        code = self._child.code
+        findings = tuple(self._with_remedy(item) for item in self.session.findings())
+        if code == EXIT_OK and any(item.severity.at_least(Severity.ERROR) for item in findings):
+            # It made its last step, but not with weights that are worth anything.
+            code = EXIT_FINDINGS
+        elif code not in (EXIT_OK, EXIT_FINDINGS, EXIT_USAGE, 130, 143):
+            code = EXIT_FINDINGS
+        metric = self._metric_seen
+        return Watched(
+            code,
+            findings,
+            tuple(self.interventions),
+            metric.at if metric is not None else None,
+            metric.loss if metric is not None else None,
+        )
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """What is sent to us goes on to the child, which saves and ends; then so do we."""
+
+        def pass_on(number: int, _frame: Any) -> None:
+            self._signalled = number
+            if self._child is not None:
+                self._child.signal(signal.SIGTERM if number == signal.SIGHUP else number)
+
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        before = {number: signal.signal(number, pass_on) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
