@@ -144,8 +144,9 @@ class Journal:
 
     def __init__(self, folder: RunFolder, screen: Optional[TextIO], rank: int = 0) -> None:
         self.path = folder.log(rank)
-        self._lines = _count_lines(self.path)
         self._log = self.path.open("a", encoding="utf-8", errors="backslashreplace")
+        self._read = self.path.open("rb")
+        self._lines = 0
         self._metrics = folder.metrics(rank).open("a", encoding="utf-8")
         self._screen = screen
         self._source = f"log/rank_{rank}.log"
@@ -157,14 +158,13 @@ class Journal:
     def step(self, record: StepRecord) -> None:
         prefix = _prefix(record.time, "INFO")
         self._write(f"{prefix}{record.text()}\n")
-        self._metrics.write(json_line(record.event(self._source, self._lines)))
+        self._metrics.write(json_line(record.event(self._source, self._count())))
         self._metrics.flush()
         self._write(f"{prefix}{record.progress()}\n")
 
     def _write(self, text: str) -> None:
         self._log.write(text)
         self._log.flush()
-        self._lines += text.count("\n")
         if self._screen is None:
             return
         try:
@@ -176,17 +176,19 @@ class Journal:
 
     def close(self) -> None:
         self._log.close()
+        self._read.close()
         self._metrics.close()
+
+    def _count(self) -> int:
+        """Lines of the log so far. MindSpore writes into it too, so they are counted where they stand."""
+        while True:
+            block = self._read.read(1 << 20)
+            if not block:
+                return self._lines
+            self._lines += block.count(b"\n")
 
 
 def _prefix(seconds: float, level: str) -> str:
     frame = sys._getframe(2)
     place = f"doctor/trainer/{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
     return f"{stamp(seconds)} - mindformers[{place}] - {level} - "
-
-
-def _count_lines(path: Path) -> int:
-    if not path.exists():
-        return 0
-    with path.open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
