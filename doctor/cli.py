@@ -26,6 +26,7 @@ COMMANDS: dict[str, Text] = {
     "explain": Text("find the cause of an error message, code or log", "解释报错、错误码或日志的原因"),
     "train": Text("train with the built-in MindSpore trainer, watched", "用内置训练器训练，并实时诊断"),
     "estimate": Text("estimate memory, global batch and what would fit", "估算显存、全局 batch 与可行方案"),
+    "convert": Text("convert weights between Hugging Face and MindSpore", "在 Hugging Face 与 MindSpore 之间转换权重"),
     "rules": Text("list, show or validate rules", "列出、查看或校验规则"),
     "demo": Text("tour the doctor on this machine, without hardware", "无需硬件的完整演示"),
 }

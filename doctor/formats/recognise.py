@@ -83,6 +83,11 @@ class Model:
         """Numbers of the layers that have at least one tensor."""
         return tuple(sorted({member.layer for member in self.members if member.layer is not None}))
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Full names of the members."""
+        return frozenset(member.tensor.name for member in self.members)
+
     @property
     def depth(self) -> int:
         """Layers as the highest number tells, without extra prediction layers."""
