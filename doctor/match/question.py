@@ -21,11 +21,10 @@ _MOST = 4
 _WORD = re.compile(r"[a-z0-9_.+-]+")
 
 
-#: what questions do not have: time stamps, levels, exceptions, values, paths, codes, lists
+#: what questions do not have: times, levels, values after a colon or equals sign, paths, code, brackets, long numbers
 _LOG = re.compile(
-    r"\d\d:\d\d:\d\d|\[(?:ERROR|WARNING|INFO|CRITICAL|rank ?\d+)\]|\b(?:ERROR|WARNING|INFO)\b|\b\w+(?:Error|Exception|Warning): "
-    r"|[{}<>|]|\w\(|[:=] ?-?\d+\.\d|/\w+/|\.(?:py|cc|cpp|so|h)\b|0x[0-9a-f]{4,}|\bE[A-Z1-9]\d{4}\b",
-    re.IGNORECASE,
+    r"\d\d:\d\d|\b(?:ERROR|WARNING|INFO|CRITICAL)\b|[:=] ?[^\s?]|[{}<>|\[\]();$]|/\w+/|\.(?:py|cc|cpp|so|h)\b"
+    r"|0x[0-9a-f]{4,}|\bE[A-Z1-9]\d{4}\b|\d{4,}|\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|\b\w+(?:Error|Exception)\b"
 )
 
 

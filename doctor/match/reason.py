@@ -164,11 +164,19 @@ def _explains(cause: Candidate, effect: Candidate) -> bool:
         return False
     if cause.weight < 0.25 * effect.weight or not _can_precede(cause, effect):
         return False
+    if _same_line(cause, effect) and effect.rule.table is not None and cause.rule.table is None:
+        return _ROLE_ORDER.index(cause.rule.role) <= _ROLE_ORDER.index(effect.rule.role)
     higher = _ROLE_ORDER.index(cause.rule.role) - _ROLE_ORDER.index(effect.rule.role)
     if higher:
         return higher < 0 and cause.rule.rule.severity.at_least(Severity.ERROR)
     brings = _BRINGS.get(cause.category, frozenset())
     return effect.category in brings and cause.order <= effect.order
+
+
+def _same_line(one: Candidate, other: Candidate) -> bool:
+    """Whether both stand on one line: a rule made for the line then says more than one that looks a code up."""
+    first, second = one.first, other.first
+    return first is not None and second is not None and (first.source, first.line) == (second.source, second.line)
 
 
 def _says(cause: Candidate, effect: Candidate) -> bool:

@@ -162,7 +162,7 @@ def test_nothing_wrong_is_said_so(doctor: Run) -> None:
         OOM.replace("\n", "\r\n").encode() + b"\r\n",
         b"\xef\xbb\xbf" + OOM.encode(),
     ],
-    ids="empty binary utf16 utf16be gbk ansi nul long torn crlf bom".split(),
+    ids=["empty", "binary", "utf16", "utf16be", "gbk", "ansi", "nul", "long", "torn", "crlf", "bom"],
 )
 def test_any_bytes(doctor: Run, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "odd.log"

@@ -148,7 +148,7 @@ def test_facts() -> None:
         b"0%|\r10%|\r" + "设备内存不足了".encode() + b"\r20%|\n",
         "设备内存不足了".encode() + b"\xff\xfe\xfa broken",
     ],
-    ids="gbk ansi nul long bars torn".split(),
+    ids=["gbk", "ansi", "nul", "long", "bars", "torn"],
 )
 @pytest.mark.parametrize("name", FINDERS)
 def test_every_encoding_and_length(data: bytes, name: str) -> None:
