@@ -243,9 +243,9 @@ def prefix(subject: Weights) -> Iterator[Finding]:
     found = diagnosed(subject)
     model = found.model
     extra = model.prefix
-    if extra == model.layout.optional_prefix or (extra == "model." and model.layout.id == "mcore"):
+    if extra == "model." and model.layout.id == "mcore":
         extra = ""
-    if not extra and not model.lacking:
+    if not extra and (not model.lacking or model.lacking == model.layout.optional_prefix):
         return
     sample = next(member for member in model.members if member.layer is not None)
     own = sample.param.name.replace("{i}", str(sample.layer))

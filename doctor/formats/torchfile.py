@@ -233,6 +233,8 @@ class _Reader:
                 break
             places[str(key)] = (at + 8, elements * width)
             at += 8 + elements * width
+            if at > self.size:
+                break
         if at < self.size:
             self.say(
                 Kind.TRAILING,

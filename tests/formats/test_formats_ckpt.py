@@ -128,7 +128,7 @@ def test_strategy_files_that_are_none(tmp_path: Path) -> None:
     assert strategy.read(tmp_path / "s.json").cuts["w"].full((3, 5)) == (6, 5)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=300), st.integers(0, 120))
 def test_no_bytes_make_the_readers_raise(tmp_path_factory: pytest.TempPathFactory, junk: bytes, keep: int) -> None:
     path = tmp_path_factory.mktemp("f") / "x.ckpt"

@@ -142,7 +142,7 @@ def test_a_shard_that_grows_while_it_is_read(tmp_path: Path, monkeypatch: pytest
     assert kinds(read_file(path)) == {"changed"}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=400), st.integers(0, 60))
 def test_no_bytes_make_the_reader_raise(tmp_path_factory: pytest.TempPathFactory, junk: bytes, keep: int) -> None:
     path = tmp_path_factory.mktemp("f") / "x.safetensors"

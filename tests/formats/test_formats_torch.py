@@ -161,7 +161,7 @@ def test_one_fault_is_named(tmp_path: Path, old: bytes, new: bytes, kind: str) -
     assert kind in kinds(read_file(write_torch(tmp_path / "a.bin", spec, raw)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=300), st.integers(0, 2100))
 def test_no_bytes_make_the_readers_raise(tmp_path_factory: pytest.TempPathFactory, junk: bytes, keep: int) -> None:
     folder = tmp_path_factory.mktemp("f")

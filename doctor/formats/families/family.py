@@ -48,7 +48,7 @@ class Layout:
     id: str
     groups: tuple[Group, ...]
     variant: str = ""
-    #: an extra prefix that is as usual as none (``transformer.`` of Bloom and GPT-2)
+    #: a prefix that is as usual as none: published Bloom and GPT-2 files lack ``transformer.``
     optional_prefix: str = ""
 
     @property

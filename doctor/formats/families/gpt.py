@@ -32,10 +32,10 @@ def _norm(own: str, canonical: str) -> tuple[Group, Group]:
     return group(f"{own}.gamma", f"{canonical}.weight"), group(f"{own}.beta", f"{canonical}.bias")
 
 
-_G = "h.{i}."
+_G = "transformer.h.{i}."
 _GPT2 = (
-    param("wte.weight", "V H"),
-    param("wpe.weight", "P H"),
+    param("transformer.wte.weight", "V H"),
+    param("transformer.wpe.weight", "P H"),
     *layer(
         _G,
         {
@@ -53,17 +53,17 @@ _GPT2 = (
             "mlp.c_proj.bias": "H",
         },
     ),
-    param("ln_f.weight", "H"),
-    param("ln_f.bias", "H"),
+    param("transformer.ln_f.weight", "H"),
+    param("transformer.ln_f.bias", "H"),
     param("lm_head.weight", "V H", "head"),
 )
 _GB = "backbone.blocks.{i}."
 _GPT2_MF = Layout(
     MINDFORMERS,
     (
-        group("backbone.embedding.word_embedding.embedding_table", "wte.weight"),
-        group("backbone.embedding.position_embedding.embedding_table", "wpe.weight"),
-        *_norm("backbone.layernorm", "ln_f"),
+        group("backbone.embedding.word_embedding.embedding_table", "transformer.wte.weight"),
+        group("backbone.embedding.position_embedding.embedding_table", "transformer.wpe.weight"),
+        *_norm("backbone.layernorm", "transformer.ln_f"),
         *_norm(f"{_GB}layernorm1", f"{_G}ln_1"),
         *_norm(f"{_GB}layernorm2", f"{_G}ln_2"),
         group(
@@ -108,11 +108,11 @@ GPT2 = Family(
     aliases=("gpt2", "gpt2lmheadmodel", "gpt2config"),
 )
 
-_B = "h.{i}."
+_B = "transformer.h.{i}."
 _BLOOM = (
-    param("word_embeddings.weight", "V H"),
-    param("word_embeddings_layernorm.weight", "H"),
-    param("word_embeddings_layernorm.bias", "H"),
+    param("transformer.word_embeddings.weight", "V H"),
+    param("transformer.word_embeddings_layernorm.weight", "H"),
+    param("transformer.word_embeddings_layernorm.bias", "H"),
     *layer(
         _B,
         {
@@ -130,17 +130,17 @@ _BLOOM = (
             "mlp.dense_4h_to_h.bias": "H",
         },
     ),
-    param("ln_f.weight", "H"),
-    param("ln_f.bias", "H"),
+    param("transformer.ln_f.weight", "H"),
+    param("transformer.ln_f.bias", "H"),
     param("lm_head.weight", "V H", "head"),
 )
 _BB = "transformer.blocks.{i}."
 _BLOOM_MF = Layout(
     MINDFORMERS,
     (
-        group("transformer.embedding.word_embedding.embedding_table", "word_embeddings.weight"),
-        *_norm("transformer.embedding.norm", "word_embeddings_layernorm"),
-        *_norm("transformer.ln_f", "ln_f"),
+        group("transformer.embedding.word_embedding.embedding_table", "transformer.word_embeddings.weight"),
+        *_norm("transformer.embedding.norm", "transformer.word_embeddings_layernorm"),
+        *_norm("transformer.ln_f", "transformer.ln_f"),
         group("head.weight", "lm_head.weight"),
         *_norm(f"{_BB}layernorm1", f"{_B}input_layernorm"),
         *_norm(f"{_BB}layernorm2", f"{_B}post_attention_layernorm"),
