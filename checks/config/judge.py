@@ -186,17 +186,19 @@ def changes(
 
 
 def remove(plan: Plan, value: Value, summary: Optional[Text] = None, *, safe: bool = True) -> Fix:
-    """Takes a setting out of the file."""
+    """Takes a setting out of the file: its `new` is None."""
     summary = summary or Text(f"Remove {value.key}", f"删除 {value.key}")
-    removed = Edit(value.location.source, value.key, value.plain(), REMOVED)
+    removed = Edit(value.location.source, value.key, value.plain(), None)
     return Fix(summary, edits=(removed,), applicability="safe" if safe else "unsafe", verify=verify(plan))
 
 
 def rename(plan: Plan, value: Value, new_name: str, *, safe: bool = False) -> Fix:
-    """Renames a key, keeping its value: the new key is the edit's `new`."""
+    """Renames a key: takes the old one out and puts its value under the new one (`doctor.plan.edit` keeps the line)."""
     summary = Text(f"Rename {value.name} to {new_name}", f"把 {value.name} 改名为 {new_name}")
-    renamed = Edit(value.location.source, value.key, value.plain(), {RENAME: new_name})
-    return Fix(summary, edits=(renamed,), applicability="safe" if safe else "unsafe", verify=verify(plan))
+    section = value.key[: len(value.key) - len(value.name)]
+    source, plain = value.location.source, value.plain()
+    edits = (Edit(source, value.key, plain, None), Edit(source, section + new_name, None, plain))
+    return Fix(summary, edits=edits, applicability="safe" if safe else "unsafe", verify=verify(plan))
 
 
 def advice(plan: Plan, en: str, zh: str) -> Fix:
@@ -209,11 +211,6 @@ def verify(plan: Plan) -> str:
     quoted = path if path.isascii() and " " not in path else f"'{path}'"
     tail = f" --devices {plan.devices}" if plan.devices is not None else ""
     return f"doctor check {quoted}{tail}"
-
-
-#: marks in `Edit.new` that `doctor.plan.edit` understands
-REMOVED = {"$remove": True}
-RENAME = "$rename"
 
 
 def _yaml(value: Any) -> str:

@@ -12,6 +12,7 @@ from doctor.checks.config.judge import (
     advice,
     applies,
     because,
+    change,
     quote,
     remove,
     rename,
@@ -565,4 +566,87 @@ def not_convertible(plan: Plan) -> Iterator[Finding]:
         if name in known and name not in mcore_keys():
             yield not_convertible.finding(
                 evidence=_at_name(plan, value, None), fixes=(remove(plan, value, safe=False),), key=value.key
+            )
+
+
+@check(
+    Rule(
+        id="CFG-KEY-014",
+        name="unknown-trainer-key",
+        severity=Severity.ERROR,
+        category="config",
+        title=Text("{key} does not exist", "不存在的设置项：{key}"),
+        why=Text("The built-in trainer refuses keys that it does not know.", "内置训练器会拒绝未知的键。"),
+        fix=Text("Correct the spelling or remove it.", "改正拼写或删除。"),
+    )
+)
+@applies((Dialect.TRAINER,))
+def unknown_trainer_key(plan: Plan) -> Iterator[Finding]:
+    for section in sections(plan.dialect):
+        known: set[str] = set(section_specs(plan.dialect, section))
+        for value, hint in _unknown(plan, section, known):
+            where = section or "the file"
+            ask = _question(hint)
+            yield unknown_trainer_key.finding(
+                because(
+                    unknown_trainer_key,
+                    f"{value.name} is no key of {where}.{ask.en}",
+                    f"{section or '文件顶层'} 中没有 {value.name}。{ask.zh}",
+                ),
+                evidence=_at_name(plan, value, hint),
+                fixes=_meant(plan, value, hint),
+                key=value.key,
+            )
+
+
+@check(
+    Rule(
+        id="CFG-KEY-015",
+        name="unknown-trainer-choice",
+        severity=Severity.ERROR,
+        category="config",
+        title=Text("{key} {value} does not exist", "不存在的 {key}：{value}"),
+        why=Text("The built-in trainer knows: {known}.", "内置训练器支持：{known}。"),
+        fix=Text("Use one of them.", "使用其中之一。"),
+    )
+)
+@applies((Dialect.TRAINER,))
+def unknown_trainer_choice(plan: Plan) -> Iterator[Finding]:
+    arguments = plan.root.get("training_args")
+    choices = (
+        (
+            plan.schedule.type,
+            (
+                "cosine",
+                "linear",
+                "constant",
+                "cosinewithwarmuplr",
+                "linearwithwarmuplr",
+                "constantwarmuplr",
+                "constant_with_warmup",
+            ),
+        ),
+        (arguments.get("save_format"), ("safetensors", "ckpt")),
+        (
+            arguments.get("parallel_config", "parallel_mode"),
+            (
+                "data_parallel",
+                "tensor_parallel",
+                "pipeline_parallel",
+                "hybrid_parallel",
+                "semi_auto_parallel",
+                "stand_alone",
+            ),
+        ),
+    )
+    for value, known in choices:
+        if value.given and value.text is not None and value.words.lower() not in known:
+            hint = nearest(value.words, known, 0.5) or known[0]
+            fixes = (change(plan, value, hint),)
+            yield unknown_trainer_choice.finding(
+                evidence=seen(plan, value, expected=", ".join(known[:3])),
+                fixes=fixes,
+                key=value.key,
+                value=shown(value),
+                known=", ".join(known[:3]),
             )

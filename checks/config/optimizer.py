@@ -254,7 +254,9 @@ def rate_high(plan: Plan) -> Iterator[Finding]:
     if adapted(plan):
         limit, kind, usual = 1e-2, Text("an adapter", "适配器微调"), 1e-4
     elif plan.pretrains or plan.dialect is Dialect.TRAINER:
-        limit, kind, usual = 2e-3, Text("pre-training", "预训练"), 3e-4
+        # Small models learn at ten times the rate of large ones.
+        small = (plan.model.hidden.count or 4096) < 1024
+        limit, kind, usual = 2e-2 if small else 2e-3, Text("pre-training", "预训练"), 3e-4
     else:
         limit, kind, usual = 5e-4, Text("fine-tuning", "微调"), 1e-5
     if number > limit:

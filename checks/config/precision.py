@@ -472,3 +472,28 @@ def prediction_cast(plan: Plan) -> Iterator[Finding]:
         yield prediction_cast.finding(
             evidence=seen(plan, weights, compute, expected="bfloat16"), fixes=(change(plan, weights, "bfloat16"),)
         )
+
+
+@check(
+    Rule(
+        id="CFG-PRC-014",
+        name="overflow-not-guarded",
+        severity=Severity.WARNING,
+        category="nan-overflow",
+        title=Text("An overflowing step still updates the weights", "溢出的步仍会更新权重"),
+        why=Text(
+            "Without the check a gradient of infinity goes into the weights: one overflow and everything is NaN.",
+            "没有溢出检查，无穷大的梯度会写入权重：一次溢出就全部变成 NaN。",
+        ),
+        fix=Text("Let overflowing steps be skipped, and use a dynamic scale.", "跳过溢出的步，并使用动态 loss scale。"),
+    )
+)
+@applies((*GRAPH, Dialect.TRAINER), training=True)
+def overflow_guard(plan: Plan) -> Iterator[Finding]:
+    scale = plan.precision.loss_scale
+    half = uses(plan, "float16") is not None or (
+        plan.dialect is Dialect.TRAINER and plan.precision.level.words.upper() in {"O1", "O2", "O3", "FP16", "FLOAT16"}
+    )
+    for value in (scale.get("drop_overflow_update"), plan.root.get("runner_wrapper", "enable_check_overflow")):
+        if value.value is False and value.given and half:
+            yield overflow_guard.finding(evidence=seen(plan, value, expected=True), fixes=(change(plan, value, True),))

@@ -58,7 +58,7 @@ def _parts(document: Document, dialect: Dialect) -> Mapping[str, Any]:
     if dialect is Dialect.OTHER:
         return own.nothing_parts(root)
     if dialect is Dialect.TRAINER:
-        return own.trainer_parts(root, _pretrained(document, root.get("model", "pretrained")))
+        return own.trainer_parts(root, _pretrained(document, root.get("model", "checkpoint")))
     found = _pretrained(document, root.get("pretrained_model_dir"))
     return pynative.parts(root, found) if dialect is Dialect.PYNATIVE else graph.parts(root, found)
 

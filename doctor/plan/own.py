@@ -37,7 +37,7 @@ def trainer_parts(root: Value, pretrained: Optional[Value]) -> Mapping[str, Any]
         architecture=section.get("architectures"),
         name=root.get("trainer", "model_name"),
         adapter=root.absent("pet_config"),
-        pretrained=root.get("model", "pretrained"),
+        pretrained=root.get("model", "checkpoint"),
     )
     return {
         "run_mode": root.get("run_mode").or_default("train"),
@@ -92,8 +92,8 @@ def _run(root: Value, arguments: Value) -> Mapping[str, Any]:
     section = arguments.get("parallel_config")
     checkpoint = arguments.get("checkpoint_callback")
     data = root.get("train_dataset")
-    loader = data.get("data_loader")
-    path = loader.get("dataset_dir")
+    loader = _first(data, "data_loader", "loader", "source")
+    path = _first(loader, "dataset_dir", "dataset_files", "path", "path_or_name")
     save_steps = _first(checkpoint, "save_checkpoint_steps", "save_steps")
     keep = _first(checkpoint, "keep_checkpoint_max", "save_total_limit")
     rate = arguments.get("learning_rate")
@@ -105,8 +105,8 @@ def _run(root: Value, arguments: Value) -> Mapping[str, Any]:
             mode=ParallelMode.DATA,
             mode_value=section.get("parallel_mode"),
             data=section.get("data_parallel").or_default(1),
-            tensor=section.get("model_parallel").or_default(1),
-            pipeline=section.get("pipeline_stage").or_default(1),
+            tensor=_first(section, "model_parallel", "tensor_parallel").or_default(1),
+            pipeline=_first(section, "pipeline_stage", "pipeline_parallel").or_default(1),
             context=section.absent("context_parallel", default=1),
             expert=section.absent("expert_parallel", default=1),
             sequence=section.absent("use_seq_parallel", default=False),
@@ -182,7 +182,7 @@ def _run(root: Value, arguments: Value) -> Mapping[str, Any]:
             task=data.absent("type"),
             loader=loader,
             loader_type=loader.get("type"),
-            path=path if path.given else loader.get("dataset_files"),
+            path=path,
             columns=data.get("input_columns"),
             construct_columns=data.absent("construct_args_key"),
             sequence=_first(data, "max_length", "seq_length"),
@@ -194,7 +194,7 @@ def _run(root: Value, arguments: Value) -> Mapping[str, Any]:
             sink_size=data.absent("sink_size"),
         ),
         "checkpoint": Checkpoint(
-            load=arguments.get("load_checkpoint"),
+            load=root.get("trainer", "load_checkpoint"),
             load_format=arguments.absent("load_ckpt_format"),
             transform=arguments.absent("auto_trans_ckpt", default=False),
             resume=arguments.absent("resume_training", default=False),

@@ -50,11 +50,14 @@ def parse_spec(text: str) -> Spec:
     return Spec(frozenset(kinds), low, high)
 
 
+_GROUPS = {Dialect.PYNATIVE: "pynative", Dialect.TRAINER: "trainer"}
+
+
 @cache
 def section_specs(dialect: Dialect, section: str) -> Mapping[str, Spec]:
     """The known settings of a section; empty when nothing is known about it."""
     table = read_table("config-keys")
-    group = table["pynative" if dialect is Dialect.PYNATIVE else "graph"]
+    group = table[_GROUPS.get(dialect, "graph")]
     rows: Optional[Mapping[str, str]] = group.get(section)
     if rows is None and dialect is Dialect.PYNATIVE and section == "model":
         rows = table["graph"]["model.model_config"]
@@ -69,7 +72,7 @@ def section_specs(dialect: Dialect, section: str) -> Mapping[str, Spec]:
 def sections(dialect: Dialect) -> tuple[str, ...]:
     """The sections that are known, outer ones first."""
     table = read_table("config-keys")
-    names = set(table["pynative" if dialect is Dialect.PYNATIVE else "graph"])
+    names = set(table[_GROUPS.get(dialect, "graph")])
     return tuple(sorted(names | ({"model"} if dialect is Dialect.PYNATIVE else set())))
 
 
