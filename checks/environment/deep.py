@@ -13,6 +13,7 @@ from doctor.checks.environment.host import Host
 from doctor.checks.environment.sources.commands import Command, Output, run_all
 from doctor.checks.environment.sources.machine import Machine
 from doctor.checks.environment.subject import host_check
+from doctor.checks.environment.wording import phrased
 from doctor.escape import visible
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
@@ -102,36 +103,47 @@ def computation_failed(host: Host) -> Iterator[Finding]:
     reached = deep.texts("reached")
     stage = next((name for name in STAGES if name not in reached), "mindformers")
     lines = deep.texts("lines")
-    state, code = deep.text("state"), deep.integer("exit_code")
-    how = {"timeout": f"it did not end within {TIMEOUT:g} s", "missing": "the interpreter could not be started"}.get(
-        state or "",
-        f"it ended with exit code {code}" if code is None or code >= 0 else f"it was killed by signal {-code}",
-    )
-    words = {"import": "import mindspore fails", "matmul": "the matrix product fails", "gradient": "the gradient fails"}
     cause = _explained(lines)
-    fixes = [] if cause is None else list(cause.fixes)
     message = computation_failed.rule.why
     if cause is not None:
         message = message + Text(" ", "") + cause.title + Text(": ", "：") + cause.message
-    yield computation_failed.finding(
+    check = f"import mindspore as ms; ms.set_device('{target}'); ms.run_check()"
+    own_fix = Fix(
+        computation_failed.rule.fix, command=f'{host.executable} -c "{check}"', verify=computation_failed.rule.verify
+    )
+    finding = computation_failed.finding(
         message,
-        evidence=tuple(
-            Evidence("log", "doctor check --deep", line=number, text=line) for number, line in enumerate(lines[:6], 1)
-        ),
-        fixes=fixes
-        or (
-            Fix(
-                computation_failed.rule.fix,
-                command=f"{host.executable} -c \"import mindspore as ms; ms.set_device('{target}'); ms.run_check()\"",
-                verify=computation_failed.rule.verify,
-            ),
-        ),
+        evidence=tuple(Evidence("log", "doctor check --deep", text=line) for line in _first(lines)),
+        fixes=cause.fixes if cause is not None and cause.fixes else (own_fix,),
         confidence=0.95,
         target=target,
-        stage=words.get(stage, "from mindformers import Trainer fails"),
         python=host.executable,
-        how=how,
     ).with_(category=cause.category if cause is not None else _category(stage, lines))
+    yield phrased(finding, stage=_FAILS[stage], how=_ended(deep.text("state"), deep.integer("exit_code")))
+
+
+_FAILS = {
+    "import": Text("import mindspore fails", "import mindspore 失败"),
+    "matmul": Text("the matrix product fails", "矩阵乘法失败"),
+    "gradient": Text("the gradient fails", "求导失败"),
+    "mindformers": Text("from mindformers import Trainer fails", "from mindformers import Trainer 失败"),
+}
+
+
+def _ended(state: Optional[str], code: Optional[int]) -> Text:
+    if state == "timeout":
+        return Text(f"it did not end within {TIMEOUT:g} s", f"{TIMEOUT:g} 秒内没有结束")
+    if state == "missing":
+        return Text("the interpreter could not be started", "解释器无法启动")
+    if code is not None and code < 0:
+        return Text(f"it was killed by signal {-code}", f"进程被信号 {-code} 终止")
+    return Text(f"it ended with exit code {code}", f"进程退出码为 {code}")
+
+
+def _first(lines: tuple[str, ...]) -> list[str]:
+    """The lines to quote: what names an error, before the frames of a traceback."""
+    loud = [line for line in lines if _LOUD.search(line) and not line.startswith(("Traceback", "  "))]
+    return (loud or list(lines))[:6]
 
 
 def _explained(lines: tuple[str, ...]) -> Optional[Finding]:

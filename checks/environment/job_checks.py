@@ -8,6 +8,7 @@ from typing import Optional
 from doctor.check import Skip, check
 from doctor.checks.environment.host import Host
 from doctor.checks.environment.subject import Inspection
+from doctor.checks.environment.wording import phrased
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
 
@@ -248,19 +249,27 @@ def clocks_differ(subject: Inspection) -> Iterator[Finding]:
         ),
     )
     if len(states) > 1:
-        yield clocks_differ.finding(evidence=_evidence(states, "clock"), fixes=fix, what=_spread(states))
+        spread = _spread(states)
+        chinese = spread.replace("not synchronised", "未同步").replace("synchronised", "已同步")
+        yield phrased(clocks_differ.finding(evidence=_evidence(states, "clock"), fixes=fix), what=Text(spread, chinese))
         return
-    spread = max((time for _, time in known), default=0.0) - min((time for _, time in known), default=0.0)
+    apart = max((time for _, time in known), default=0.0) - min((time for _, time in known), default=0.0)
     # Far apart only says that the files were not collected together, unless nobody keeps the clocks.
-    if "not synchronised" in states and 60 < spread < 6 * 3600:
-        yield clocks_differ.finding(
+    if "not synchronised" in states and 60 < apart < 6 * 3600:
+        finding = clocks_differ.finding(
             evidence=tuple(
                 Evidence("value", host.label, key="collected_at", observed=int(time)) for host, time in known
             ),
             severity=Severity.INFO,
             confidence=0.4,
             fixes=fix,
-            what=f"no clock is synchronised and the collecting times lie {spread:.0f} s apart",
+        )
+        yield phrased(
+            finding,
+            what=Text(
+                f"no clock is synchronised and the collecting times lie {apart:.0f} s apart",
+                f"各节点时钟都未同步，采集时间相差 {apart:.0f} 秒",
+            ),
         )
 
 

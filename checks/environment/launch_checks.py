@@ -10,7 +10,7 @@ from doctor.check import Skip
 from doctor.checks.environment.fields import Fields
 from doctor.checks.environment.host import Host
 from doctor.checks.environment.subject import ascend_only, host_check
-from doctor.checks.environment.wording import phrased
+from doctor.checks.environment.wording import phrased, said
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
 
@@ -228,7 +228,7 @@ def master_address_unresolved(host: Host) -> Iterator[Finding]:
     error = master.text("resolve_error")
     if error is None:
         return
-    yield master_address_unresolved.finding(
+    finding = master_address_unresolved.finding(
         evidence=(Evidence("value", "environment", key="MS_SCHED_HOST", text=f"{name}: {error}"),),
         fixes=(
             Fix(
@@ -238,8 +238,8 @@ def master_address_unresolved(host: Host) -> Iterator[Finding]:
             ),
         ),
         host=name,
-        error=error,
     )
+    yield phrased(finding, error=said(error))
 
 
 @host_check(
@@ -285,7 +285,7 @@ def rank_table_invalid(host: Host) -> Iterator[Finding]:
 def _table_problems(host: Host, table: Fields) -> Iterator[tuple[str, Text]]:
     error = table.text("error")
     if error is not None:
-        yield "file", Text(error, f"无法使用（{error}）")
+        yield "file", said(error)
         return
     servers = list(table.rows("servers"))
     status, count = table.text("status"), table.text("server_count")
@@ -487,7 +487,7 @@ def host_file_invalid(host: Host) -> Iterator[Finding]:
     problems: list[tuple[Optional[int], Text]] = []
     error = table.text("error")
     if error is not None:
-        problems.append((None, Text(error, f"无法读取（{error}）")))
+        problems.append((None, said(error)))
     elif not hosts:
         problems.append((None, Text("it names no host", "没有列出任何主机")))
     seen: dict[str, Optional[int]] = {}
@@ -560,7 +560,7 @@ def hccl_variable_out_of_range(host: Host) -> Iterator[Finding]:
         number = int(value[:12]) if value.isdecimal() else None
         if number is not None and number >= low and (high is None or number <= high):
             continue
-        bounds = f"{low} to {high}" if high is not None else f"{low} and more"
+        bounds = f"[{low}, {high}]" if high is not None else f">= {low}"
         # Zero means "wait for ever" for the execution time-out of later releases.
         if name == "HCCL_EXEC_TIMEOUT" and number == 0:
             continue

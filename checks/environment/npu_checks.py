@@ -9,6 +9,7 @@ from doctor.check import Skip
 from doctor.checks.environment.host import Device, Host, Process
 from doctor.checks.environment.sources.npu_smi_details import missing_library
 from doctor.checks.environment.subject import ascend_only, host_check
+from doctor.checks.environment.wording import phrased, said
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
 
@@ -18,12 +19,16 @@ _VISIBLE = Text(
 )
 
 
+def told(host: Host) -> Text:
+    """What npu-smi, or the collector in its place, said instead of naming devices."""
+    return said(host.npu.text("error") or "npu-smi named no device")
+
+
 def needs_devices(host: Host) -> tuple[Device, ...]:
     """The devices, or Skip with what kept them away."""
     ascend_only(host)
     if not host.devices:
-        error = host.npu.text("error") or "npu-smi named no device"
-        raise Skip(Text(f"no device to judge: {error}", f"没有可检查的设备：{error}"))
+        raise Skip(Text("no device to judge: ", "没有可检查的设备：") + told(host))
     return host.devices
 
 
@@ -51,8 +56,8 @@ def needs_devices(host: Host) -> tuple[Device, ...]:
     )
 )
 def npu_smi_no_device(host: Host) -> Iterator[Finding]:
-    kind = _kind(host)
-    if kind not in {"no-device", "driver-error", "not-permitted"}:
+    kind = failed(host, "no-device", "driver-error", "not-permitted")
+    if kind is None:
         return
     command = container_command(host) if host.container else "sudo usermod -aG HwHiAiUser $USER"
     error = host.npu.text("error") or ""
@@ -68,10 +73,14 @@ def npu_smi_no_device(host: Host) -> Iterator[Finding]:
     )
 
 
-def _kind(host: Host) -> Optional[str]:
-    """The kind of npu-smi's failure, or None. Skips where there is nothing of Ascend."""
+def failed(host: Host, *kinds: str) -> Optional[str]:
+    """The kind of npu-smi's failure when it is one of `kinds`; None when npu-smi answers. Raises Skip where there is
+    nothing of Ascend, and when npu-smi failed in another way: then this question cannot be asked."""
     ascend_only(host)
-    return host.npu_failure
+    kind = host.npu_failure
+    if kind is not None and kind not in kinds:
+        raise Skip(Text("npu-smi failed otherwise: ", "npu-smi 因其他原因失败：") + told(host))
+    return kind
 
 
 def container_command(host: Host) -> str:
@@ -103,7 +112,7 @@ def container_command(host: Host) -> str:
     )
 )
 def npu_smi_device_used(host: Host) -> Iterator[Finding]:
-    if _kind(host) == "device-used":
+    if failed(host, "device-used"):
         yield npu_smi_device_used.finding(
             evidence=(Evidence("command", "npu-smi info", text=host.npu.text("error")),),
             fixes=(
@@ -136,7 +145,7 @@ def npu_smi_device_used(host: Host) -> Iterator[Finding]:
     )
 )
 def npu_smi_library_missing(host: Host) -> Iterator[Finding]:
-    if _kind(host) != "library-missing":
+    if failed(host, "library-missing") is None:
         return
     error = host.npu.text("error") or ""
     base = host.driver.text("install_info", "driver_path") or "/usr/local/Ascend"
@@ -172,17 +181,19 @@ def npu_smi_library_missing(host: Host) -> Iterator[Finding]:
     )
 )
 def npu_smi_hangs(host: Host) -> Iterator[Finding]:
-    if _kind(host) == "timeout":
-        yield npu_smi_hangs.finding(
-            evidence=(Evidence("command", "npu-smi info", text=host.npu.text("error")),),
-            fixes=(
-                Fix(
-                    npu_smi_hangs.rule.fix,
-                    command="dmesg -T | grep -iE 'davinci|drv_|pcie' | tail -50",
-                    verify="time npu-smi info",
+    if failed(host, "timeout"):
+        yield phrased(
+            npu_smi_hangs.finding(
+                evidence=(Evidence("command", "npu-smi info", text=host.npu.text("error")),),
+                fixes=(
+                    Fix(
+                        npu_smi_hangs.rule.fix,
+                        command="dmesg -T | grep -iE 'davinci|drv_|pcie' | tail -50",
+                        verify="time npu-smi info",
+                    ),
                 ),
             ),
-            error=host.npu.text("error"),
+            error=told(host),
         )
 
 
@@ -207,20 +218,22 @@ def npu_smi_hangs(host: Host) -> Iterator[Finding]:
     )
 )
 def npu_smi_missing(host: Host) -> Iterator[Finding]:
-    kind = _kind(host)
-    if kind in {"not-found", "not-startable"} and (host.node_ids or host.pci_count or host.has_driver):
-        yield npu_smi_missing.finding(
-            evidence=(Evidence("command", "npu-smi info", text=host.npu.text("error")),),
-            fixes=(
-                Fix(
-                    npu_smi_missing.rule.fix,
-                    command=container_command(host)
-                    if host.container
-                    else "ls -l /usr/local/bin/npu-smi /usr/local/sbin/npu-smi",
-                    verify="npu-smi info",
+    kind = failed(host, "not-found", "not-startable")
+    if kind is not None and (host.node_ids or host.pci_count or host.has_driver):
+        yield phrased(
+            npu_smi_missing.finding(
+                evidence=(Evidence("command", "npu-smi info", text=host.npu.text("error")),),
+                fixes=(
+                    Fix(
+                        npu_smi_missing.rule.fix,
+                        command=container_command(host)
+                        if host.container
+                        else "ls -l /usr/local/bin/npu-smi /usr/local/sbin/npu-smi",
+                        verify="npu-smi info",
+                    ),
                 ),
             ),
-            error=host.npu.text("error"),
+            error=told(host),
         )
 
 
@@ -241,12 +254,16 @@ def npu_smi_missing(host: Host) -> Iterator[Finding]:
     )
 )
 def npu_smi_unreadable(host: Host) -> Iterator[Finding]:
-    if _kind(host) in {"no-rows", "unreadable", "silent", "unsupported"}:
+    if failed(host, "no-rows", "unreadable", "silent", "unsupported"):
         code = host.npu.integer("exit_code")
-        yield npu_smi_unreadable.finding(
-            evidence=(Evidence("command", "npu-smi info", text=host.npu.text("error"), observed=code, expected=0),),
-            fixes=(Fix(npu_smi_unreadable.rule.fix, command="npu-smi info; echo exit code $?", verify="npu-smi info"),),
-            error=host.npu.text("error"),
+        yield phrased(
+            npu_smi_unreadable.finding(
+                evidence=(Evidence("command", "npu-smi info", text=host.npu.text("error"), observed=code, expected=0),),
+                fixes=(
+                    Fix(npu_smi_unreadable.rule.fix, command="npu-smi info; echo exit code $?", verify="npu-smi info"),
+                ),
+            ),
+            error=told(host),
         )
 
 
@@ -589,11 +606,11 @@ def card_cannot_train(host: Host) -> Iterator[Finding]:
     for device in devices:
         if device.card is not None and not device.card.trains and device.name not in seen:
             seen.add(device.name)
-            yield card_cannot_train.finding(
+            finding = card_cannot_train.finding(
                 evidence=(Evidence("command", "npu-smi info", text=f"{device.label}: {device.name}"),),
                 name=device.name,
-                title=device.card.title,
             )
+            yield phrased(finding, title=Text(device.card.title, device.card.title_zh))
 
 
 @host_check(
@@ -622,13 +639,13 @@ def first_generation_without_bf16(host: Host) -> Iterator[Finding]:
         raise Skip(Text("the card's name is not in the table", "版本表中没有该卡型号"))
     if card.trains and not card.bf16:
         device = next(device for device in host.devices if device.card == card)
-        yield first_generation_without_bf16.finding(
+        finding = first_generation_without_bf16.finding(
             evidence=(
                 Evidence("command", "npu-smi info", text=f"{device.label}: {device.name}, {device.total_mb} MB"),
             ),
             name=device.name,
-            title=card.title,
         )
+        yield phrased(finding, title=Text(card.title, card.title_zh))
 
 
 @host_check(

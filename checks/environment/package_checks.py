@@ -61,12 +61,13 @@ def numpy_2_under_mindspore(host: Host) -> Iterator[Finding]:
     if host.pairing.is_newer_mindspore(mindspore):
         raise Skip(Text(f"MindSpore {mindspore} is newer than the table", f"MindSpore {mindspore} 比版本表更新"))
     declaring = [name for name in ("mindspore", "mindformers") if _declares_below_2(host, name)]
-    who = (
-        " and ".join(declaring) + " declare numpy<2"
-        if declaring
-        else f"mindspore {mindspore} was compiled against NumPy 1"
-    )
-    yield numpy_2_under_mindspore.finding(
+    names = " and ".join(declaring)
+    who = Text(f"{names} declare numpy<2", f"{'、'.join(declaring)} 声明了 numpy<2")
+    if not declaring:
+        who = Text(
+            f"mindspore {mindspore} was compiled against NumPy 1", f"mindspore {mindspore} 是针对 NumPy 1 编译的"
+        )
+    finding = numpy_2_under_mindspore.finding(
         evidence=(
             Evidence(
                 "value", f"{host.executable}: numpy", key="numpy", text=f"numpy {numpy}", observed=numpy, expected="<2"
@@ -83,8 +84,8 @@ def numpy_2_under_mindspore(host: Host) -> Iterator[Finding]:
         ),
         numpy=numpy,
         mindspore=mindspore,
-        who=who,
     )
+    yield phrased(finding, who=who)
 
 
 def _declares_below_2(host: Host, name: str) -> bool:

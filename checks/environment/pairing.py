@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pkgutil
 import re
 from collections.abc import Mapping
@@ -51,6 +52,7 @@ class Card:
 
     family: str
     title: str
+    title_zh: str
     kernels: str
     ops: str
     trains: bool
@@ -212,6 +214,7 @@ def _card(row: Row) -> Card:
     return Card(
         family=row.text("family") or "",
         title=row.text("title") or "",
+        title_zh=row.text("title_zh") or "",
         kernels=row.text("kernels") or "",
         ops=row.text("ops") or "",
         trains=bool(row.values.get("trains")),
@@ -233,7 +236,8 @@ def parse_table(raw: bytes) -> Table:
 
 @lru_cache(maxsize=1)
 def table() -> Table:
-    raw = pkgutil.get_data("doctor.rules", TABLE)
+    # get_data alone would load the package without making it an attribute of `doctor`.
+    raw = pkgutil.get_data(importlib.import_module("doctor.rules").__name__, TABLE)
     if raw is None:
         raise ValueError(f"{TABLE} is missing from the installed package")
     return parse_table(raw)

@@ -10,6 +10,7 @@ from doctor.checks.environment.host import Host
 from doctor.checks.environment.package_checks import needs_mindspore, pip
 from doctor.checks.environment.subject import ascend_only, host_check
 from doctor.checks.environment.versions import numbers, satisfies
+from doctor.checks.environment.wording import phrased, said
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
 
@@ -171,7 +172,7 @@ def interpreter_unusable(host: Host) -> Iterator[Finding]:
     reason = host.facts.text("python", "error")
     if reason is None:
         return
-    yield interpreter_unusable.finding(
+    finding = interpreter_unusable.finding(
         evidence=(Evidence("command", f"{host.executable} -I -c …", text=reason),),
         fixes=(
             Fix(
@@ -181,8 +182,8 @@ def interpreter_unusable(host: Host) -> Iterator[Finding]:
             ),
         ),
         path=host.executable,
-        reason=reason,
     )
+    yield phrased(finding, reason=said(reason))
 
 
 @host_check(
@@ -304,17 +305,19 @@ def package_files_missing(host: Host) -> Iterator[Finding]:
             continue
         module = host.facts.at("modules", name)
         if module.value is None:
-            what = f"no module named {name} is on the search path"
+            what = Text(f"no module named {name} is on the search path", f"搜索路径中没有名为 {name} 的模块")
         elif module.flag("namespace"):
-            what = f"{module.text('folder')} has no __init__.py"
+            what = Text(f"{module.text('folder')} has no __init__.py", f"{module.text('folder')} 中没有 __init__.py")
         elif name == "mindformers" and host.facts.flag("mindformers", "has_trainer") is False:
-            what = (
-                f"{host.facts.text('mindformers', 'path')} has no trainer/, so `from mindformers import Trainer` fails"
+            path = host.facts.text("mindformers", "path")
+            what = Text(
+                f"{path} has no trainer/, so `from mindformers import Trainer` fails",
+                f"{path} 中没有 trainer/，`from mindformers import Trainer` 会失败",
             )
         else:
             continue
-        yield package_files_missing.finding(
-            evidence=(Evidence("value", f"{host.executable}: {name}", text=what),),
+        finding = package_files_missing.finding(
+            evidence=(Evidence("value", f"{host.executable}: {name}", text=what.en),),
             fixes=(
                 Fix(
                     package_files_missing.rule.fix,
@@ -324,8 +327,8 @@ def package_files_missing(host: Host) -> Iterator[Finding]:
             ),
             name=name,
             version=version,
-            what=what,
         )
+        yield phrased(finding, what=what)
 
 
 @host_check(

@@ -102,6 +102,31 @@ def facts(subject: Inspection) -> dict[str, Any]:
     return bare[0] if len(bare) == 1 else {"hosts": bare}
 
 
+def headline(subject: Inspection) -> Iterator[Text]:
+    """One line a host: what was judged."""
+    for host in subject.hosts[:8]:
+        parts = [
+            f"{name} {version}"
+            for name, version in (
+                ("MindSpore", host.mindspore),
+                ("MindFormers", host.mindformers),
+                ("CANN", host.cann_version),
+                ("driver", host.driver_version),
+            )
+            if version is not None
+        ]
+        groups: dict[str, int] = {}
+        for device in host.devices:
+            size = f" {device.total_mb / 1024:.0f} GB" if device.total_mb else ""
+            groups[f"{device.name}{size}"] = groups.get(f"{device.name}{size}", 0) + 1
+        parts += [f"{count} x {name}" for name, count in groups.items()]
+        if host.python is not None:
+            parts.append(f"Python {host.python}")
+        line = (f"{host.label}: " if host.label else "") + " · ".join(parts)
+        if parts:
+            yield Text(line, line.replace("driver ", "驱动 "))
+
+
 def host_check(rule: Rule) -> Callable[[Callable[[Host], Iterator[Finding]]], Check[Inspection]]:
     """A check of one host: it runs for each, and equal findings of several hosts become one that names them."""
 

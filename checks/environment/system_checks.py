@@ -5,11 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.check import Skip
+from doctor.checks.environment.fields import Fields
 from doctor.checks.environment.host import Host
 from doctor.checks.environment.subject import ascend_only, host_check
 from doctor.checks.environment.wording import phrased
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
+
+#: what the collector calls the places it measures
+PURPOSES = {
+    "root": Text("root", "根目录"),
+    "home": Text("home", "主目录"),
+    "tmp": Text("temporary files", "临时目录"),
+    "working folder": Text("working folder", "当前目录"),
+    "CANN": Text("CANN", "CANN"),
+    "CANN logs": Text("CANN's logs", "CANN 日志"),
+    "CANN cache": Text("CANN's cache", "CANN 缓存"),
+    "output": Text("output", "输出目录"),
+}
+
+
+def purpose_of(disk: Fields) -> Text:
+    word = disk.text("purpose") or "?"
+    return PURPOSES.get(word, Text(word, word))
+
 
 _ENV_LIST = "https://www.mindspore.cn/docs/en/stable/api_python/env_var_list.html"
 
@@ -48,7 +67,7 @@ def disk_nearly_full(host: Host) -> Iterator[Finding]:
         if disk.text("purpose") == "tmp" and free >= 512 and not no_names:
             continue
         gone = free < 512 or (no_names and inodes is not None and inodes < 0.1)
-        yield disk_nearly_full.finding(
+        finding = disk_nearly_full.finding(
             evidence=(
                 Evidence(
                     "command",
@@ -67,9 +86,9 @@ def disk_nearly_full(host: Host) -> Iterator[Finding]:
                 ),
             ),
             path=path,
-            purpose=disk.text("purpose") or "?",
-            free=f"{free / 1024:.1f} GB" if not no_names else f"{inodes} % inodes",
+            free=f"{free / 1024:.1f} GB" if not no_names else f"{inodes} % inode",
         )
+        yield phrased(finding, purpose=purpose_of(disk))
 
 
 @host_check(
@@ -99,7 +118,7 @@ def folder_not_writable(host: Host) -> Iterator[Finding]:
         # Looking at a config from a folder of others is no fault.
         if purpose == "working folder" and not host.wants_ascend:
             continue
-        yield folder_not_writable.finding(
+        finding = folder_not_writable.finding(
             evidence=(
                 Evidence(
                     "file",
@@ -110,8 +129,8 @@ def folder_not_writable(host: Host) -> Iterator[Finding]:
             ),
             severity=Severity.ERROR if purpose == "tmp" else Severity.WARNING,
             path=path,
-            purpose=purpose,
         )
+        yield phrased(finding, purpose=purpose_of(disk))
 
 
 @host_check(
@@ -464,7 +483,7 @@ def file_system_hangs(host: Host) -> Iterator[Finding]:
         raise Skip(Text("the disks were not examined", "没有检查磁盘"))
     for disk in disks:
         if disk.flag("hangs"):
-            yield file_system_hangs.finding(
+            finding = file_system_hangs.finding(
                 evidence=(Evidence("command", "statvfs", text=f"{disk.text('path')}: no answer within 2 s"),),
                 fixes=(
                     Fix(
@@ -474,5 +493,32 @@ def file_system_hangs(host: Host) -> Iterator[Finding]:
                     ),
                 ),
                 path=disk.text("path") or "?",
-                purpose=disk.text("purpose") or "?",
             )
+            yield phrased(finding, purpose=purpose_of(disk))
+
+
+@host_check(
+    Rule(
+        id="ENV-SYS-011",
+        name="facts-incomplete",
+        severity=Severity.WARNING,
+        category="other",
+        title=Text("The facts of {source} could not be collected", "无法收集 {source} 的信息"),
+        why=Text(
+            "{error}. What depends on them is skipped, not passed. This is a fault of the doctor: please report it.",
+            "{error}。依赖这些信息的检查项会跳过，不会算作通过。这是本工具的缺陷，请反馈。",
+        ),
+        fix=Text("Send the document, redacted, with the report.", "请附上脱敏后的文档一起反馈。"),
+        verify="doctor collect --redact",
+    )
+)
+def facts_incomplete(host: Host) -> Iterator[Finding]:
+    for source, error in sorted(host.facts.pairs("errors").items()):
+        yield facts_incomplete.finding(
+            evidence=(Evidence("value", "doctor collect", key=source, text=error),),
+            fixes=(
+                Fix(facts_incomplete.rule.fix, command="doctor collect --redact > host.json", verify="doctor collect"),
+            ),
+            source=source,
+            error=error,
+        )

@@ -10,6 +10,7 @@ from doctor.checks.environment import solver
 from doctor.checks.environment.host import Host
 from doctor.checks.environment.subject import ascend_only, host_check
 from doctor.checks.environment.versions import release_key
+from doctor.checks.environment.wording import phrased
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
 
@@ -295,7 +296,7 @@ def driver_firmware_mismatch(host: Host) -> Iterator[Finding]:
         if verdict in {"OK", "NOK"}:
             judged = True
         if verdict == "NOK":
-            yield driver_firmware_mismatch.finding(
+            finding = driver_firmware_mismatch.finding(
                 evidence=(
                     Evidence(
                         "command",
@@ -307,8 +308,8 @@ def driver_firmware_mismatch(host: Host) -> Iterator[Finding]:
                 fixes=(_firmware_fix(host, driver),),
                 firmware=firmware,
                 driver=driver,
-                how="npu-smi says Compatibility NOK",
             )
+            yield phrased(finding, how=Text("npu-smi says Compatibility NOK", "npu-smi 显示 Compatibility 为 NOK"))
             return
     bounds = host.driver.texts("firmware_range")
     installed = host.driver.text("firmware") or next(
@@ -319,7 +320,7 @@ def driver_firmware_mismatch(host: Host) -> Iterator[Finding]:
         if low is not None and mine is not None and high is not None:
             judged = True
             if not low[:3] <= mine[:3] <= high[:3]:
-                yield driver_firmware_mismatch.finding(
+                finding = driver_firmware_mismatch.finding(
                     evidence=(
                         Evidence(
                             "file",
@@ -332,7 +333,13 @@ def driver_firmware_mismatch(host: Host) -> Iterator[Finding]:
                     fixes=(_firmware_fix(host, driver),),
                     firmware=installed,
                     driver=driver,
-                    how=f"The driver takes firmware {bounds[0]} to {bounds[1]}",
+                )
+                yield phrased(
+                    finding,
+                    how=Text(
+                        f"The driver takes firmware {bounds[0]} to {bounds[1]}",
+                        f"该驱动要求固件版本在 {bounds[0]} 到 {bounds[1]} 之间",
+                    ),
                 )
     if not judged:
         raise Skip(

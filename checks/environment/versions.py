@@ -132,9 +132,9 @@ def _holds(version: str, key: PackageKey, operator: str, wanted: str) -> Optiona
         mine = (*numbers(version), *([0] * len(prefix)))[: len(prefix)]
         return bool(prefix) and key >= other and mine == prefix
     if operator == "<":
-        # PEP 440: <2.0 does not admit 2.0rc1 unless the bound is itself a pre-release
-        same_release = key[:2] == other[:2]
-        return key < other and not (same_release and other[2] == (3, 0) and key[2] != (3, 0))
+        # PEP 440: <2.0 does not admit 2.0rc1, a pre-release of the bound itself
+        same_base = key[:2] == other[:2] and other[3] == -1
+        return key < other and not (same_base and other[2] == (3, 0) and key[2] != (3, 0))
     if operator == ">":
         # and >1.7 does not admit 1.7.post1
         return key > other and not (key[:3] == other[:3] and other[3] == -1 and key[3] != -1)

@@ -48,10 +48,9 @@ def which(machine: Machine, name: str, extra: Sequence[str] = ()) -> Optional[st
     for folder in [*machine.environ.get("PATH", "").split(":"), *extra]:
         if not folder.startswith("/"):
             continue
-        path = folder.rstrip("/") + "/" + name
-        for real in dict.fromkeys((machine.real(path), path) if machine.root != "/" else (path,)):
-            if os.path.isfile(real) and os.access(real, os.X_OK):
-                return real
+        path = machine.real(folder.rstrip("/") + "/" + name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
     return None
 
 

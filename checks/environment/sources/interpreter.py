@@ -70,6 +70,8 @@ def child_facts(path: str, output: Output) -> dict[str, Any]:
         "timeout": f"it did not answer within {TIMEOUT:g} s",
         "flood": "it printed without end",
     }
+    if "annotations is not defined" in output.errors or "Unknown option: -I" in output.errors:
+        return unknown(path, "it is older than Python 3.7")
     reason = reasons.get(output.state) or f"exit code {output.exit_code}: {visible(last, 200) or 'no output'}"
     return unknown(path, reason)
 

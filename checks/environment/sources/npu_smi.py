@@ -97,7 +97,7 @@ def parse_info(text: str) -> Table:
         else:
             ends_open = bars_end_rows and not line.endswith("|")
             cells = [cell.strip() for cell in line.split("|")]
-            if not ends_open:
+            if line.endswith("|"):
                 cells.pop()
         if _header(cells, layout):
             current.has_process_table |= layout.in_processes
@@ -195,6 +195,8 @@ def _name_row(cells: list[str], layout: _Layout, pending: Optional[_Device]) -> 
         npu_id, name = int(both.group(1)), both.group(2)
     elif at >= 2 and re.fullmatch(r"[>\s]*-?\d+", cells[at - 2]) and cells[at - 1]:
         npu_id, name = int(cells[at - 2].strip("> ")), cells[at - 1]
+    elif re.fullmatch(r"-?\d+", cells[at - 1]) and re.fullmatch(_HEALTH_WORDS, health, re.I):
+        npu_id, name = int(cells[at - 1]), ""
     else:
         return None
     singles, _ = _tokens(" ".join(cells[at + 1 :]))

@@ -291,7 +291,27 @@ def interpreter(*packages: str, python: str = "3.11.4", machine: str = "aarch64"
     for name in [name for name, version in versions.items() if version == "-"]:
         del versions[name]  # "numpy -" takes one out
     modules = {"attrs": "attr", "pyyaml": "yaml", "torch-npu": "torch_npu"}
-    names = "mindspore mindformers numpy scipy decorator attr sympy psutil cffi yaml te tbe hccl torch torch_npu transformers tokenizers safetensors datasets".split()
+    names = [
+        "mindspore",
+        "mindformers",
+        "numpy",
+        "scipy",
+        "decorator",
+        "attr",
+        "sympy",
+        "psutil",
+        "cffi",
+        "yaml",
+        "te",
+        "tbe",
+        "hccl",
+        "torch",
+        "torch_npu",
+        "transformers",
+        "tokenizers",
+        "safetensors",
+        "datasets",
+    ]
     installed = {modules.get(name, name) for name in versions}
     mindspore = versions.get("mindspore")
     answer: dict[str, Any] = {

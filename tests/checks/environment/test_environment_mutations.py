@@ -90,7 +90,7 @@ def test_no_mutation_raises(data: st.DataObject) -> None:
     document = copy.deepcopy(data.draw(st.sampled_from(DOCUMENTS)))
     document.pop("expect", None)
     for _ in range(data.draw(st.integers(1, 4))):
-        spots = [path for path in places(document["facts"])]
+        spots = places(document["facts"])
         path = data.draw(st.sampled_from(spots))
         put(document["facts"], path, data.draw(VALUES))
     assert not crashes(judge(document, DOCUMENTS[0]))

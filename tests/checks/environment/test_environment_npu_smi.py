@@ -180,7 +180,7 @@ def test_cut_at_the_top_and_at_the_bottom() -> None:
 
 def test_a_figure_cut_in_the_middle_is_not_taken() -> None:
     lines = HBM.splitlines()
-    cut = lines[:7] + [lines[7][: lines[7].index("65536") + 2]]
+    cut = [*lines[:7], lines[7][: lines[7].index("65536") + 2]]
     assert rows("\n".join(cut)) == [(0, 0, None, "910B3", "OK", 3411, None)]
 
 
