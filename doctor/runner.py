@@ -71,7 +71,7 @@ def family_of(path: Path) -> str:
             Text(f"{path}: there is no such file or folder.", f"{path}：文件或目录不存在。"),
             Text("Check the spelling; a relative path starts here.", "请检查拼写；相对路径从当前目录算起。"),
         )
-    for family in ("weights", "data", "config"):
+    for family in ("environment", "weights", "data", "config"):
         if _subject(family).recognises(path):
             return family
     raise UsageError(
@@ -109,7 +109,20 @@ def _judge(family: str, path: Optional[Path], options: Options, selection: Selec
         )
     headline = getattr(subject_module, "headline", None)
     lines = tuple(headline(subject)) if headline is not None else ()
-    return Judged(target, family, subject_module.facts(subject), outcomes, lines)
+    return Judged(target, family, subject_module.facts(subject), _with_consequences(outcomes), lines)
+
+
+def _with_consequences(outcomes: tuple[CheckOutcome, ...]) -> tuple[CheckOutcome, ...]:
+    """Marks each finding that another one of the same target explains as its consequence."""
+    explained = {rule for outcome in outcomes for finding in outcome.findings for rule in finding.explains}
+    if not explained:
+        return outcomes
+    return tuple(
+        replace(outcome, findings=tuple(finding.with_(root_cause=False) for finding in outcome.findings))
+        if outcome.rule in explained and outcome.findings
+        else outcome
+        for outcome in outcomes
+    )
 
 
 def _subject(family: str) -> Any:

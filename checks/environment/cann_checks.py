@@ -56,6 +56,7 @@ def source_line(host: Host) -> str:
         ),
         verify="echo $ASCEND_HOME_PATH",
         references=("https://github.com/mindspore-lab/mindyolo/issues/273",),
+        explains=("ENV-DEEP-001",),
     )
 )
 def cann_not_sourced(host: Host) -> Iterator[Finding]:
@@ -104,7 +105,10 @@ def cann_not_sourced(host: Host) -> Iterator[Finding]:
             "打开干净的 shell，source 现有 CANN 的 set_env.sh。",
         ),
         verify="ls $ASCEND_HOME_PATH",
-        explains=("ENV-CANN-005",),
+        explains=(
+            "ENV-CANN-005",
+            "ENV-DEEP-001",
+        ),
     )
 )
 def cann_path_missing(host: Host) -> Iterator[Finding]:
@@ -156,6 +160,7 @@ def cann_path_missing(host: Host) -> Iterator[Finding]:
         ),
         verify="doctor check --only ENV-CANN-005",
         references=(_MS_FAQ,),
+        explains=("ENV-DEEP-001",),
     )
 )
 def cann_environment_incomplete(host: Host) -> Iterator[Finding]:
@@ -211,6 +216,7 @@ def cann_environment_incomplete(host: Host) -> Iterator[Finding]:
         ),
         verify="ls /usr/local/Ascend",
         references=(_INSTALL,),
+        explains=("ENV-DEEP-001",),
     )
 )
 def cann_missing(host: Host) -> Iterator[Finding]:
@@ -244,6 +250,7 @@ def cann_missing(host: Host) -> Iterator[Finding]:
         fix=Text("Open a clean shell and source one set_env.sh only.", "打开干净的 shell，只 source 一个 set_env.sh。"),
         verify="echo $LD_LIBRARY_PATH | tr : '\\n' | grep -i ascend",
         references=("https://github.com/vllm-project/vllm-ascend/issues/6271", _MS_FAQ),
+        explains=("ENV-DEEP-001",),
     )
 )
 def cann_installs_mixed(host: Host) -> Iterator[Finding]:
@@ -299,6 +306,7 @@ def cann_installs_mixed(host: Host) -> Iterator[Finding]:
         verify="doctor check --only ENV-CANN-008",
         references=(_INSTALL,),
         confidence=0.9,
+        explains=("ENV-DEEP-001",),
     )
 )
 def cann_half_upgraded(host: Host) -> Iterator[Finding]:
@@ -382,6 +390,7 @@ def cann_half_upgraded(host: Host) -> Iterator[Finding]:
         verify="doctor check --only ENV-CANN-009",
         references=("https://github.com/vllm-project/vllm-ascend/issues/237", _INSTALL),
         confidence=0.9,
+        explains=("ENV-DEEP-001",),
     )
 )
 def operator_package_missing(host: Host) -> Iterator[Finding]:
@@ -439,6 +448,7 @@ def operator_package_missing(host: Host) -> Iterator[Finding]:
             "https://github.com/vllm-project/vllm-ascend/issues/237",
             "https://github.com/vllm-project/vllm-ascend/issues/6676",
         ),
+        explains=("ENV-DEEP-001",),
     )
 )
 def operator_package_wrong_chip(host: Host) -> Iterator[Finding]:
@@ -604,6 +614,7 @@ def mindspore_operators_for_other_cann(host: Host) -> Iterator[Finding]:
         ),
         fix=Text("Install the package for {machine}.", "安装 {machine} 版本的包。"),
         verify="uname -m",
+        explains=("ENV-DEEP-001",),
     )
 )
 def cann_wrong_architecture(host: Host) -> Iterator[Finding]:

@@ -34,9 +34,10 @@ def collect(machine: Optional[Machine] = None, python: Optional[str] = None, dee
     machine = machine or Machine.this()
     deadline = time.monotonic() + BUDGET
     errors: dict[str, str] = {}
-    path, why = interpreter.chosen(machine, python)
-    own = interpreter.is_own(path)
     nodes = _guarded(errors, "devices", lambda: devices.facts(machine), {"davinci": []})
+    cann_facts = _guarded(errors, "cann", lambda: cann.facts(machine), {})
+    path, why = interpreter.chosen(machine, python, bool(nodes["davinci"] or cann_facts.get("path")))
+    own = interpreter.is_own(path)
     commands = npu.first_round(machine, nodes)
     if not own:
         commands["python"] = interpreter.command(path, machine)
@@ -54,7 +55,7 @@ def collect(machine: Optional[Machine] = None, python: Optional[str] = None, dee
         "host": _guarded(errors, "host", lambda: system.facts(machine), {}),
         "python": {**answer.pop("python"), "chosen_by": why},
         "packages": answer.pop("packages"),
-        "cann": _guarded(errors, "cann", lambda: cann.facts(machine), {}),
+        "cann": cann_facts,
         "driver": _guarded(errors, "driver", lambda: driver.facts(machine), {}),
         "npu": npu_facts,
         "devices": nodes,

@@ -31,7 +31,11 @@ from doctor.rule import Rule
         ),
         verify="ls -l /dev/davinci*",
         references=("https://github.com/vllm-project/vllm-ascend/issues/2698",),
-        explains=("ENV-NPU-001",),
+        explains=(
+            "ENV-NPU-001",
+            "ENV-NPU-005",
+            "ENV-DEEP-001",
+        ),
     )
 )
 def device_nodes_missing(host: Host) -> Iterator[Finding]:
@@ -93,7 +97,10 @@ def device_nodes_missing(host: Host) -> Iterator[Finding]:
         ),
         verify="test -r {node} -a -w {node} && echo ok",
         references=("https://github.com/vllm-project/vllm-ascend/issues/9490",),
-        explains=("ENV-NPU-001",),
+        explains=(
+            "ENV-NPU-001",
+            "ENV-DEEP-001",
+        ),
     )
 )
 def device_nodes_not_permitted(host: Host) -> Iterator[Finding]:
@@ -263,6 +270,7 @@ def visible_ids(value: str) -> tuple[list[int], list[str]]:
         ),
         fix=Text("Name existing logical ids, each once.", "填写存在的逻辑 ID，每个一次。"),
         verify="echo $ASCEND_RT_VISIBLE_DEVICES; npu-smi info -m",
+        explains=("ENV-DEEP-001",),
     )
 )
 def visible_devices_invalid(host: Host) -> Iterator[Finding]:

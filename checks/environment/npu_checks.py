@@ -53,6 +53,7 @@ def needs_devices(host: Host) -> tuple[Device, ...]:
             "https://github.com/Ascend/cann-container-image/issues/46",
             "https://github.com/Project-HAMi/HAMi/issues/1696",
         ),
+        explains=("ENV-DEEP-001",),
     )
 )
 def npu_smi_no_device(host: Host) -> Iterator[Finding]:
@@ -109,6 +110,7 @@ def container_command(host: Host) -> str:
         ),
         verify="npu-smi info",
         references=("https://github.com/vllm-project/vllm-ascend/issues/2698",),
+        explains=("ENV-DEEP-001",),
     )
 )
 def npu_smi_device_used(host: Host) -> Iterator[Finding]:
@@ -142,6 +144,7 @@ def npu_smi_device_used(host: Host) -> Iterator[Finding]:
         ),
         verify="npu-smi info",
         references=("https://github.com/Project-HAMi/HAMi/issues/615",),
+        explains=("ENV-DEEP-001",),
     )
 )
 def npu_smi_library_missing(host: Host) -> Iterator[Finding]:
@@ -178,6 +181,7 @@ def npu_smi_library_missing(host: Host) -> Iterator[Finding]:
             "查看内核日志；若一直如此，请管理员复位该卡或重启机器。",
         ),
         verify="time npu-smi info",
+        explains=("ENV-DEEP-001",),
     )
 )
 def npu_smi_hangs(host: Host) -> Iterator[Finding]:
@@ -285,6 +289,7 @@ def npu_smi_unreadable(host: Host) -> Iterator[Finding]:
         fix=Text("Use other cards, or end the process if it is yours.", "换用其他卡；若是自己的残留进程，就结束它。"),
         verify="npu-smi info",
         references=("https://www.mindspore.cn/tutorials/en/stable/debug/error_analysis/cann_error_cases.html",),
+        explains=("ENV-DEEP-001",),
     )
 )
 def device_memory_taken(host: Host) -> Iterator[Finding]:
@@ -594,6 +599,7 @@ def device_memory_errors(host: Host) -> Iterator[Finding]:
             "https://github.com/mindspore-lab/mindyolo/issues/217",
             "https://www.mindspore.cn/mindformers/docs/en/stable/installation.html",
         ),
+        explains=("ENV-DEEP-001",),
     )
 )
 def card_cannot_train(host: Host) -> Iterator[Finding]:

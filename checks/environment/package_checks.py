@@ -229,6 +229,7 @@ def _unmet(host: Host, owner: str, requirement: Requirement) -> Optional[Finding
         references=(
             "https://www.hiascend.com/document/detail/en/canncommercial/850/softwareinst/instg/instg_0008.html",
         ),
+        explains=("ENV-DEEP-001",),
     )
 )
 def cann_python_module_missing(host: Host) -> Iterator[Finding]:
@@ -274,6 +275,7 @@ def cann_python_module_missing(host: Host) -> Iterator[Finding]:
         fix=Text("Uninstall both, then install the one you want.", "两个都卸载，再安装需要的那一个。"),
         verify='python -c "import mindspore; mindspore.run_check()"',
         references=("https://www.mindspore.cn/install",),
+        explains=("ENV-DEEP-001",),
     )
 )
 def mindspore_packages_overlap(host: Host) -> Iterator[Finding]:
@@ -383,6 +385,7 @@ def cann_wheels_in_site_packages(host: Host) -> Iterator[Finding]:
         fix=Text("Start from another folder, or rename it.", "换个目录启动，或给它改名。"),
         verify='python -c "import {name}; print({name}.__file__)"',
         references=(_MS_FAQ,),
+        explains=("ENV-DEEP-001",),
     )
 )
 def package_shadowed(host: Host) -> Iterator[Finding]:

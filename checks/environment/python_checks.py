@@ -38,6 +38,7 @@ _INSTALL = "https://www.mindspore.cn/install"
         ),
         verify="python --version",
         references=("https://www.mindspore.cn/docs/en/stable/faq/installation.html",),
+        explains=("ENV-DEEP-001",),
     )
 )
 def python_version_unsupported(host: Host) -> Iterator[Finding]:
@@ -164,6 +165,10 @@ def libpython_missing(host: Host) -> Iterator[Finding]:
         ),
         fix=Text("Name the python of the environment that trains.", "请指定训练环境的 python。"),
         verify="doctor check --python PATH",
+        explains=(
+            "ENV-MS-001",
+            "ENV-DEEP-001",
+        ),
     )
 )
 def interpreter_unusable(host: Host) -> Iterator[Finding]:
@@ -201,6 +206,7 @@ def interpreter_unusable(host: Host) -> Iterator[Finding]:
         verify="doctor check --only ENV-MS-001",
         references=(_INSTALL,),
         confidence=0.8,
+        explains=("ENV-DEEP-001",),
     )
 )
 def mindspore_missing(host: Host) -> Iterator[Finding]:
@@ -253,6 +259,7 @@ def mindspore_missing(host: Host) -> Iterator[Finding]:
         fix=Text("Install the unified package for this platform.", "安装该平台的统一安装包。"),
         verify="python -c \"import mindspore; mindspore.set_device('Ascend')\"",
         references=(_INSTALL,),
+        explains=("ENV-DEEP-001",),
     )
 )
 def mindspore_without_ascend(host: Host) -> Iterator[Finding]:
@@ -293,6 +300,7 @@ def mindspore_without_ascend(host: Host) -> Iterator[Finding]:
         ),
         fix=Text("Reinstall it.", "重新安装。"),
         verify='python -c "import {name}"',
+        explains=("ENV-DEEP-001",),
     )
 )
 def package_files_missing(host: Host) -> Iterator[Finding]:

@@ -58,7 +58,10 @@ def evidence(host: Host, *parts: str) -> tuple[Evidence, ...]:
             "https://www.mindspore.cn/install",
             "https://www.mindspore.cn/docs/en/stable/faq/installation.html",
         ),
-        explains=("ENV-CANN-012",),
+        explains=(
+            "ENV-CANN-012",
+            "ENV-DEEP-001",
+        ),
     )
 )
 def cann_version_mismatch(host: Host) -> Iterator[Finding]:
@@ -122,6 +125,7 @@ def cann_version_mismatch(host: Host) -> Iterator[Finding]:
         ),
         verify='python -c "from mindformers import Trainer"',
         references=(_MF_DOCS,),
+        explains=("ENV-DEEP-001",),
     )
 )
 def mindformers_mindspore_mismatch(host: Host) -> Iterator[Finding]:

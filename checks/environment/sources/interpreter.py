@@ -8,7 +8,7 @@ import sys
 from typing import Any, Optional
 
 from doctor.checks.environment import probe
-from doctor.checks.environment.sources.commands import Command, Output
+from doctor.checks.environment.sources.commands import Command, Output, which
 from doctor.checks.environment.sources.machine import Machine
 from doctor.escape import visible
 
@@ -16,8 +16,11 @@ from doctor.escape import visible
 TIMEOUT = 8.0
 
 
-def chosen(machine: Machine, asked: Optional[str]) -> tuple[str, str]:
-    """(interpreter, why): the one asked for, else that of the active virtual or conda environment, else our own."""
+def chosen(machine: Machine, asked: Optional[str], meant_for_ascend: bool = False) -> tuple[str, str]:
+    """(interpreter, why): the one asked for, else that of the active virtual or conda environment, else our own.
+
+    The doctor is often installed apart. Without MindSpore in our own interpreter, on a machine that is
+    `meant_for_ascend`, the `python` that a launcher would start is the one that matters."""
     if asked is not None:
         path = asked
         if os.path.isdir(path):
@@ -29,6 +32,10 @@ def chosen(machine: Machine, asked: Optional[str]) -> tuple[str, str]:
         prefix = machine.environ.get(variable)
         if prefix and os.path.isfile(f"{prefix}/bin/python"):
             return f"{prefix}/bin/python", variable
+    if meant_for_ascend and not any(os.path.isdir(os.path.join(entry, "mindspore")) for entry in sys.path):
+        first = which(machine, "python") or which(machine, "python3")
+        if first is not None:
+            return first, "PATH"
     return sys.executable, "the doctor's own"
 
 

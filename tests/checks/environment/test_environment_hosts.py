@@ -30,3 +30,38 @@ def test_exact_findings(path: Path) -> None:
         assert finding.title.zh != finding.title.en and finding.message.zh != finding.message.en
         assert finding.evidence, finding.rule
         assert finding.fixes and finding.fixes[0].verify, finding.rule
+
+
+def test_a_consequence_is_told_as_one() -> None:
+    path = next(path for path in HOSTS if path.stem == "user_outside_the_device_group")
+    judged = runner.judge_path(path, Options())
+    roots = {f.rule: f.root_cause for outcome in judged.outcomes for f in outcome.findings}
+    assert roots == {"ENV-DEV-002": True, "ENV-NPU-001": False}
+
+
+def test_the_solution_is_the_first_fix() -> None:
+    path = next(path for path in HOSTS if path.stem == "strict_2_7_2_on_8_2")
+    outcomes = runner.judge_path(path, Options()).outcomes
+    [finding] = [finding for outcome in outcomes for finding in outcome.findings]
+    assert "8.2.RC1" in finding.message.en and "8.5.0" in finding.message.en
+    commands = [fix.command or "" for fix in finding.fixes]
+    assert any("pip install mindspore==" in command and "mindformers==" in command for command in commands)
+    assert any(
+        "Ascend-cann-toolkit_8.5.0" in command and "Ascend-cann-910b-ops_8.5.0" in command for command in commands
+    )
+    assert all("Source:" in fix.summary.en and "(high)" in fix.summary.en for fix in finding.fixes)
+
+
+def test_free_cards_are_named_by_their_logical_ids() -> None:
+    path = next(path for path in HOSTS if path.stem == "memory_taken_by_a_stale_process")
+    outcomes = runner.judge_path(path, Options()).outcomes
+    [finding] = [finding for outcome in outcomes for finding in outcome.findings]
+    assert finding.fixes[0].command == "export ASCEND_RT_VISIBLE_DEVICES=0,1,2,4,5,6,7"
+    assert "pid 80123" in finding.title.en
+
+
+@pytest.mark.parametrize(("wanted", "found"), [(7, "warning"), (8, "error")])
+def test_too_few_free_cards_for_the_job_is_an_error(wanted: int, found: str) -> None:
+    path = next(path for path in HOSTS if path.stem == "memory_taken_by_a_stale_process")
+    outcomes = runner.judge_path(path, Options(devices=wanted)).outcomes
+    assert [f.severity.value for outcome in outcomes for f in outcome.findings if f.rule == "ENV-NPU-010"] == [found]

@@ -204,6 +204,12 @@ def test_which_interpreter_is_examined(tmp_path: Path) -> None:
     assert interpreter.chosen(Machine({"CONDA_PREFIX": conda}, "/"), None) == (f"{conda}/bin/python", "CONDA_PREFIX")
     assert interpreter.chosen(machine, conda) == (f"{conda}/bin/python", "--python")
     assert interpreter.chosen(Machine({"VIRTUAL_ENV": "/gone"}, "/"), None)[0] == sys.executable
+    on_path = Machine({"PATH": f".:/nowhere:{venv}/bin"}, "/")
+    os.chmod(f"{venv}/bin/python", 0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [])
+        assert interpreter.chosen(on_path, None) == (sys.executable, "the doctor's own")
+        assert interpreter.chosen(on_path, None, meant_for_ascend=True) == (f"{venv}/bin/python", "PATH")
     assert interpreter.is_own(sys.executable) and not interpreter.is_own(f"{venv}/bin/python")
 
 
