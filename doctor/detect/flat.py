@@ -100,12 +100,16 @@ class LossConstant(Detector):
         return Alarm(kind, "RUN-LOSS-006", first.at, (seen(first, "loss", "a new value each step"),), values, severity)
 
 
-#: steps at half the largest rate or more before "never" is said
-TRAINED = 40
+#: steps at a tenth of the largest rate or more before "never" is said
+TRAINED = 32
 #: steps before it is said when the rate is not known
 TRAINED_BLIND = 80
 #: a loss of this much or more at the start is that of a model that has learnt nothing yet
 UNTRAINED = 3.3
+#: a curve that begins later than this did not begin with the run
+FIRST_STEPS = 8
+#: noise relative to the level of a model that guesses, at most; when the size of the vocabulary is known, and when not
+CALM_KNOWN, CALM = 0.05, 0.015
 #: the least share of its start that a loss must lose
 LEAST_FALL = 0.005
 #: share of the start below which a loss has shown that it can fall
@@ -141,7 +145,7 @@ class LossNeverFalls(Detector):
             if rate > 1.2 * self.peak:
                 self.trained = 0
             self.peak = max(self.peak, rate)
-            if rate >= 0.5 * self.peak > 0:
+            if rate >= 0.1 * self.peak > 0:
                 self.trained += 1
         if level.count & 7 or level.count < 16:
             return QUIET
@@ -153,14 +157,23 @@ class LossNeverFalls(Detector):
         ready = self.trained >= TRAINED if self.peak else level.count >= TRAINED_BLIND
         if not ready or level.jumping:
             return QUIET
-        uniform = self.facts.uniform_loss()
         early = mean(self.early)
-        if early < UNTRAINED or (uniform is not None and early < 0.8 * uniform):
-            return QUIET
-        if not self._flat(early):
+        if not self._untrained(early) or not self._flat(early):
             return QUIET
         self.opened = self.begin
         return (self._alarm("opened", metric, early, None),)
+
+    def _untrained(self, early: float) -> bool:
+        """Whether the curve begins where training begins: at the first step, at the loss of a model that guesses, which
+        is nearly the same for every batch. A fine-tune may stay flat for long, and a log may begin anywhere."""
+        facts = self.facts
+        begin = self.begin.at if self.begin is not None else None
+        if begin is None or begin > FIRST_STEPS or facts.loads_weights or facts.resumes or early < UNTRAINED:
+            return False
+        uniform = facts.uniform_loss()
+        if uniform is not None and early < 0.9 * uniform:
+            return False
+        return self.level.sigma <= (CALM_KNOWN if uniform is not None else CALM) * early
 
     def _flat(self, early: float) -> bool:
         recent = self.level.recent(16)

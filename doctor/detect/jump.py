@@ -8,15 +8,17 @@ from typing import Optional
 
 from doctor.detect.alarm import QUIET, Alarm, Detector, number, seen
 from doctor.detect.level import LossLevel
-from doctor.detect.window import median, noise
+from doctor.detect.window import median, spread
 from doctor.finding import Severity
 from doctor.records.record import Metric
 
-#: A trailing window of 50 with 6 median absolute deviations three times in a row gave no alarm on 110,000 points of
-#: 29 healthy public curves; single steps reach 17 on hard batches that every good run shows.
-SIGMAS = 6.0
-IN_A_ROW = 3
-LEAST_RISE = 1.06
+#: Each loss adds its distance from the level, in sigmas and at most MOST, less ALLOWED, to a sum that never falls below
+#: zero (Page's CUSUM); at ENOUGH the level has left. Three losses seven sigmas out are enough, or eleven at three and a half.
+#: Single losses do not: on hard batches every good run reaches 17 (the 29 public healthy curves give no alarm).
+MOST, ALLOWED, ENOUGH = 7.0, 2.2, 14.0
+#: losses below this many sigmas belong to the level and renew it
+BELONGS = 3.0
+LEAST_RISE = 1.05
 #: one step alone counts when it is as far out as no batch is
 SIGMAS_ALONE = 30.0
 RISE_ALONE = 1.7
@@ -41,10 +43,10 @@ class LossJump(Detector):
         self.level = level
         self.base: deque[float] = deque(maxlen=WINDOW)
         self.suspects: list[Metric] = []
-        #: counts down while suspects are remembered, so that every second step being bad is noticed too
-        self.patience = 0
+        self.total = 0.0
         self.middle = 0.0
         self.sigma = 0.0
+        #: up to here a loss is within its band, and nothing need be computed
         self.limit = float("inf")
         self.first: Optional[Metric] = None
         self.peak: Optional[Metric] = None
@@ -62,24 +64,26 @@ class LossJump(Detector):
         if level.count <= GRACE or len(self.base) < FEWEST:
             self._accept(value)
             return QUIET
-        if value <= self.limit or value < NOTHING_LEFT * level.start:
+        if (value <= self.limit and not self.total) or value < NOTHING_LEFT * level.start:
             self._accept(value)
-            if self.patience:
-                self.patience -= 1
-                if not self.patience:
-                    self.suspects.clear()
             return QUIET
-        self.suspects.append(metric)
-        self.patience = 5
-        alone = value > self.middle + SIGMAS_ALONE * self.sigma and value > RISE_ALONE * self.middle
-        if len(self.suspects) < IN_A_ROW and not alone:
+        distance = (value - self.middle) / self.sigma
+        self.total = max(0.0, self.total + min(distance, MOST) - ALLOWED)
+        if not self.total:
+            self.suspects.clear()
+        if distance > ALLOWED:
+            self.suspects.append(metric)
+        if distance <= BELONGS:
+            self._accept(value)
+        alone = distance > SIGMAS_ALONE and value > RISE_ALONE * self.middle
+        if not alone and (self.total < ENOUGH - 1e-9 or not self._risen()):
             return QUIET
         self.first = self.suspects[0]
         self.peak = max(self.suspects, key=lambda item: item.loss or 0.0)
         self.age = len(self.suspects)
         self.calm = 0
         self.stays = False
-        self.suspects = []
+        self.suspects, self.total = [], 0.0
         level.jumping = True
         return (self._alarm("opened", "RUN-LOSS-002", None),)
 
@@ -87,6 +91,11 @@ class LossJump(Detector):
         if self.first is not None and not self.stays and self.age >= STAYS // 2 and not self.calm:
             return self._stay()
         return QUIET
+
+    def _risen(self) -> bool:
+        """Whether the rise matters: sigmas of a curve without noise are small."""
+        values = [item.loss or 0.0 for item in self.suspects[-8:]]
+        return bool(values) and median(values) > LEAST_RISE * self.middle
 
     def _accept(self, value: float) -> None:
         self.base.append(value)
@@ -96,8 +105,8 @@ class LossJump(Detector):
         values = list(self.base)
         half = values if count < 16 else values[-16:]
         self.middle = median(half)
-        self.sigma = max(noise(values), 0.004 * self.middle)
-        self.limit = max(self.middle + SIGMAS * self.sigma, LEAST_RISE * self.middle)
+        self.sigma = max(spread(values), 0.004 * self.middle)
+        self.limit = self.middle + ALLOWED * self.sigma
 
     def _follow(self, metric: Metric, value: float) -> Sequence[Alarm]:
         assert self.first is not None and self.peak is not None
@@ -125,7 +134,6 @@ class LossJump(Detector):
     def _reset(self, value: float) -> None:
         self.first = self.peak = None
         self.level.jumping = False
-        self.patience = 0
         self._accept(value)
 
     def _alarm(self, kind: str, rule: str, severity: Optional[Severity], back: Optional[Metric] = None) -> Alarm:

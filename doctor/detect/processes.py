@@ -64,6 +64,27 @@ def judge(traces: Sequence[Trace], resume: Optional[Text] = None) -> list[Alarm]
     return [*said, *_ended_early(workers, resume)]
 
 
+#: signals that no user sends to stop a run
+_DEADLY = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
+
+
+def judge_exit(code: int, traces: Sequence[Trace], explained: bool) -> list[Alarm]:
+    """The end of a command with `code`, negative for a signal. `explained`: something was found that may be the cause."""
+    latest = max(traces, key=_step, default=None)
+    places = tuple(trace.place for trace in traces if trace.place is not None)
+    if code < 0:
+        if -code not in _DEADLY:
+            return []
+        name = _DEADLY[-code]
+        how = Text(f"signal {-code} ({name})", f"信号 {-code}（{name}）")
+        at = _at(latest) if latest is not None else Text("early", "开头")
+        return [Alarm("opened", "RUN-END-004", None, places[:2], (("how", how), ("at", at)))]
+    if explained:
+        return []
+    last = next((place.text for place in places if place.source.startswith("<")), None)
+    return [Alarm("opened", "RUN-END-005", None, places[:2], (("code", code), ("last", last or "-")))]
+
+
 def _lost_scheduler(traces: Sequence[Trace], workers: Sequence[Trace]) -> list[Alarm]:
     lost = [trace.scheduler_lost for trace in workers if trace.scheduler_lost is not None]
     registered = [trace for trace in workers if trace.scheduler_lost is not None and trace.node is not None]

@@ -17,6 +17,8 @@ from doctor.records.record import Metric
 ZEROS = 4
 #: share of the announced steps that may run at the end of a schedule with a rate of zero
 TAIL = 0.02
+#: rates are printed with six decimals at least
+ROUNDED = 1e-5
 #: zeros from the first step on
 ZEROS_FROM_START = 24
 #: a step up by this factor is no schedule
@@ -26,6 +28,8 @@ SETTLED = 8
 #: rising above the former peak by this factor, step after step
 RUNAWAY = 1.5
 RISING = 12
+#: rising by this factor, in one step or in that many, is a second beginning
+AGAIN, CLIMBS = 1.5, 3
 
 
 class LearningRate(Detector):
@@ -49,14 +53,16 @@ class LearningRate(Detector):
         #: peak at the end of the warm-up
         self.top = 0.0
         self.rising: list[Metric] = []
+        #: the rate before it last fell
+        self.before = 0.0
         self.zeros: list[Metric] = []
         #: the last rate before the zeros
         self.before_zero = 0.0
         self.count = 0
         self.losses: deque[float] = deque(maxlen=8)
         self.start_losses: list[float] = []
-        #: the step at which the rate fell to its beginning, and from where
-        self.fell: Optional[tuple[Metric, float]] = None
+        #: the lowest rate since the last peak, with its step and the rate before it
+        self.trough: Optional[tuple[Metric, float, float]] = None
         self.opened: dict[str, Alarm] = {}
 
     def feed(self, metric: Metric) -> Sequence[Alarm]:
@@ -64,7 +70,7 @@ class LearningRate(Detector):
         if rate is None or not math.isfinite(rate) or metric.evaluation:
             return QUIET
         previous = self.rate
-        if rate == previous and rate > 0 and self.settled and not self.opened and self.fell is None:
+        if rate == previous and rate > 0 and self.settled and not self.opened:
             self.last = metric
             return QUIET
         self.count += 1
@@ -106,7 +112,8 @@ class LearningRate(Detector):
             total = _announced(metric)
             at_end = total is not None and first.at is not None and first.at > (1 - TAIL) * total
             # Printed with few decimals a small rate is zero; the one shown before it is then a single unit.
-            rounded = self.before_zero < 0.5 * self.peak and f"{self.before_zero:e}".startswith("1.000000")
+            unit = f"{self.before_zero:e}".startswith("1.000000")
+            rounded = unit and (self.before_zero < 0.5 * self.peak or self.before_zero <= ROUNDED)
             if count < ZEROS or at_end or rounded:
                 return QUIET
             if total is None and count < 3 * ZEROS:
@@ -133,48 +140,48 @@ class LearningRate(Detector):
 
     def _moved(self, metric: Metric, previous: float, rate: float) -> Sequence[Alarm]:
         ratio = rate / previous
-        if self.fell is not None:
-            return self._after_fall(metric, rate)
         if not self.settled:
             return self._warming(metric, ratio, previous, rate)
-        said: list[Alarm] = []
         if ratio >= JUMP and rate > 1.2 * self.top:
             self.rising = []
             return (self._open("RUN-LR-002", metric, ("before", number(previous)), ("times", number(ratio))),)
+        said: list[Alarm] = []
         if ratio > 1 + 1e-6:
+            if not self.rising:
+                self.trough = (self.last or metric, previous, self.before)
             self.rising.append(metric)
-            if len(self.rising) >= RISING and rate > RUNAWAY * self.top and "RUN-LR-005" not in self.opened:
-                said.append(self._open("RUN-LR-005", self.rising[0], ("before", number(self.top)), now=metric))
+            said.extend(self._rises(metric, ratio, rate))
         else:
             self.rising = []
-            if ratio < 0.15 and rate < 0.15 * self.top:
-                self.fell = (metric, previous)
+            if ratio < 1 - 1e-6:
+                self.before = previous
         if rate <= 1.2 * self.top:
             said.extend(self._end("RUN-LR-002", metric))
             said.extend(self._end("RUN-LR-005", metric))
         return said
+
+    def _rises(self, metric: Metric, ratio: float, rate: float) -> Sequence[Alarm]:
+        """A rate that rises again after its warm-up: above all it was, or up to its peak a second time."""
+        assert self.trough is not None
+        first, lowest, before = self.trough
+        if rate > RUNAWAY * self.top:
+            if len(self.rising) < RISING or "RUN-LR-005" in self.opened:
+                return QUIET
+            again = self._end("RUN-LR-004", metric)
+            return (*again, self._open("RUN-LR-005", self.rising[0], ("before", number(self.top)), now=metric))
+        if "RUN-LR-004" in self.opened or rate < AGAIN * lowest:
+            return QUIET
+        # Warm restarts of a cosine jump to the peak from next to nothing: that is a schedule.
+        jumped = len(self.rising) == 1 and ratio >= AGAIN and lowest > 0.2 * self.top
+        if not jumped and len(self.rising) < CLIMBS:
+            return QUIET
+        return (self._open("RUN-LR-004", first, ("before", number(before or lowest)), now=metric),)
 
     def _warming(self, metric: Metric, ratio: float, previous: float, rate: float) -> Sequence[Alarm]:
         """Within the warm-up the steps up get relatively smaller; one that is suddenly larger is a jump."""
         if ratio >= 2 * JUMP and self.count > 6 and self.flat == 0 and rate > 2 * JUMP * self.peak:
             self.settled, self.top = True, previous
             return (self._open("RUN-LR-002", metric, ("before", number(previous)), ("times", number(ratio))),)
-        return QUIET
-
-    def _after_fall(self, metric: Metric, rate: float) -> Sequence[Alarm]:
-        """After a fall to (nearly) nothing: climbing again is a second warm-up, staying low is a schedule in steps."""
-        assert self.fell is not None
-        first, before = self.fell
-        if rate > self.rate * (1 + 1e-6):
-            self.rising.append(metric)
-            if len(self.rising) >= 4:
-                self.fell, self.rising = None, []
-                self.settled, self.flat = False, 0
-                return (self._open("RUN-LR-004", first, ("before", number(before)), now=metric),)
-            return QUIET
-        self.rising = []
-        if rate <= self.rate and (metric.at or 0) - (first.at or 0) > 8:
-            self.fell = None
         return QUIET
 
     def _cold_start(self, metric: Metric) -> Sequence[Alarm]:

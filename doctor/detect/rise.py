@@ -19,6 +19,10 @@ BLOCK = 8
 TOO_MUCH = {2: (0.25, 13.0), 4: (0.13, 13.0), 8: (0.08, 12.0), 16: (0.06, 12.0)}
 #: steps before the first verdict
 GRACE = 24
+#: at that step the losses from the ninth on must not be above the first one: by a share of it, and in sigmas
+START_RISE, START_SIGMAS = 0.02, 4.5
+#: or all of them are above it, and by this share on average
+WILD_RISE = 0.25
 
 
 @dataclass
@@ -59,11 +63,24 @@ class LossRise(Detector):
         self.total, self.count = 0.0, 0
         if level.count < GRACE:
             return QUIET
+        if level.count == GRACE and self.opened is None:
+            return self._from_start(metric)
         if self.opened is not None:
             return self._recovery(metric)
         if level.jumping:
             return QUIET
         return self._judge(metric)
+
+    def _from_start(self, metric: Metric) -> Sequence[Alarm]:
+        """A curve that goes up from its first loss instead of down."""
+        first = self.level.first[0]
+        present = sum(list(self.blocks)[-2:]) / 2
+        over = present - first
+        wild = over > WILD_RISE * first and min(self.level.recent(16)) > first
+        if first <= 0 or (over < max(START_RISE * first, START_SIGMAS * self.level.sigma) and not wild):
+            return QUIET
+        self.low = first
+        return (self._open(metric, _Best(first, self.level.sigma, 0), present),)
 
     def _judge(self, metric: Metric) -> Sequence[Alarm]:
         values = list(self.blocks)

@@ -32,6 +32,13 @@ def noise(values: Sequence[float]) -> float:
     return MAD_TO_SIGMA * median(steps) / 1.4142135623730951
 
 
+def spread(values: Sequence[float]) -> float:
+    """The same from the mean absolute difference: surer on short windows, but for windows without outliers only."""
+    if len(values) < 3:
+        return 0.0
+    return 0.8862269254527580 * sum(abs(b - a) for a, b in zip(values, values[1:])) / (len(values) - 1)
+
+
 def slope(values: Sequence[float]) -> tuple[float, float]:
     """Least-squares slope per step and its t value; (0, 0) when there are fewer than three points."""
     count = len(values)

@@ -8,6 +8,7 @@ from typing import Optional, Union
 from doctor.detect.alarm import Alarm
 from doctor.detect.facts import RunFacts
 from doctor.detect.processes import judge as judge_processes
+from doctor.detect.processes import judge_exit
 from doctor.detect.ranks import POINTS
 from doctor.detect.ranks import judge as judge_ranks
 from doctor.detect.stream import RankStream
@@ -22,7 +23,7 @@ from doctor.records.record import Chunk, Metric, Notice
 from doctor.session.advice import Saves, advised, placed, resume_words
 from doctor.session.incidents import Event, Incidents, Origin
 from doctor.session.lifecycle import Mark, mark_id, note, split, with_marks
-from doctor.session.traces import Source, Traces
+from doctor.session.traces import Source, Traces, family
 
 #: hits that are kept for reasoning; a run that fails a thousand times over fails for the first reasons
 MOST_HITS = 4000
@@ -70,6 +71,7 @@ class DiagnosisSession:
         self._compared_at: Optional[float] = None
         self._compared: dict[str, Alarm] = {}
         self.ended = False
+        self._code: Optional[int] = None
 
     # what comes in
 
@@ -81,7 +83,7 @@ class DiagnosisSession:
         source = self.sources.get(item.source)
         if source is None:
             source = self.sources[item.source] = Source(item.source, item.rank)
-            self.traces.of(item.source, item.rank)
+            self.traces.of(source.family, item.rank)
         source.read(item)
         marks, hits = split(self.scanner.scan(item))
         self._forget_tallies(item.source)
@@ -109,6 +111,10 @@ class DiagnosisSession:
             self._compared_at = now
             events.extend(self._compare())
         return events
+
+    def command_ended(self, code: int) -> None:
+        """The command that wrote the logs has ended with this code, negative for a signal."""
+        self._code = code
 
     def finish(self, source: str) -> list[Event]:
         """A log has been read to its end and will not grow."""
@@ -191,10 +197,10 @@ class DiagnosisSession:
             if kind > best:
                 return
             self._kinds[rank] = kind
-        origin = (metric.source, rank)
+        origin = (source.family, rank)
         stream = self.streams.get(origin)
         if stream is None:
-            stream = self.streams[origin] = RankStream(metric.source, rank, self.facts)
+            stream = self.streams[origin] = RankStream(source.family, rank, self.facts)
             self._share_points()
         if self.on_metric is not None:
             self.on_metric(metric)
@@ -207,7 +213,8 @@ class DiagnosisSession:
         self.traces.mark(mark, hit.rank)
         if mark.name != "saved":
             return
-        stream = self.streams.get((hit.source, hit.rank))
+        origin = (family(hit.source), hit.rank)
+        stream = self.streams.get(origin)
         step = mark.integer("step")
         if step is None:
             return
@@ -218,7 +225,7 @@ class DiagnosisSession:
         seconds = mark.real("seconds")
         if stream is not None and seconds is not None:
             for alarm in stream.saved(seconds):
-                yield from self._take((hit.source, hit.rank), alarm)
+                yield from self._take(origin, alarm)
 
     def _share_points(self) -> None:
         limit = max(64, min(POINTS, MOST_POINTS // len(self.streams)))
@@ -260,8 +267,14 @@ class DiagnosisSession:
             rule = self.pack.get(hit.rule)
             if rule is not None and rule.rule.severity.at_least(Severity.ERROR):
                 self.traces.failed(hit.source, hit.rank, evidence_of(hit))
+        if self._code == 0:
+            self.traces.all_finished = True
         traces = self.traces.finish(self.sources.values())
-        for alarm in judge_processes(traces, resume_words(self.saves.last())):
+        alarms = judge_processes(traces, resume_words(self.saves.last()))
+        if self._code:
+            explained = any(finding.severity.at_least(Severity.ERROR) for finding in self._reasoned())
+            alarms.extend(judge_exit(self._code, traces, explained or bool(alarms)))
+        for alarm in alarms:
             yield from self._take(PROCESSES, alarm)
 
     def _keep(self, hits: Iterable[Hit]) -> None:
@@ -275,7 +288,13 @@ class DiagnosisSession:
         counts: dict[str, int] = {}
         for (rule, _), tally in self.scanner.tallies.items():
             counts[rule] = counts.get(rule, 0) + tally.count
-        return reason(self._hits, self.pack, self.incidents.open(), self._progress(), counts)
+        found = reason(self._hits, self.pack, self.incidents.open(), self._progress(), counts)
+        follows = {rule for finding in found for rule in finding.explains}
+        # Two faults of the numbers that have nothing to do with each other are two causes.
+        return tuple(
+            finding.with_(root_cause=True) if finding.rule[:4] == "RUN-" and finding.rule not in follows else finding
+            for finding in found
+        )
 
     def _reason(self) -> Iterator[Event]:
         """What has changed in the light of everything seen so far."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Optional
@@ -17,6 +18,12 @@ from doctor.session.lifecycle import Mark
 
 #: bytes of the end of a log that are kept, to quote its last line
 _TAIL = 600
+_PART = re.compile(r"(?:[.-]\d{4}-?\d\d-?\d\d|\.\d{1,4}|\.old)?(?:\.(?:gz|bz2|xz))?$")
+
+
+def family(source: str) -> str:
+    """The log of which a source is a part: ``info.log`` for ``info.log.2.gz``."""
+    return _PART.sub("", source) or source
 
 
 class Source:
@@ -24,6 +31,7 @@ class Source:
 
     def __init__(self, name: str, rank: Optional[int]) -> None:
         self.name = name
+        self.family = family(name)
         self.rank = rank
         self.kind = kind_of(PurePath(name))  # type: ignore[arg-type]
         self.lines = 0
@@ -65,7 +73,7 @@ class Traces:
 
     def step(self, metric: Metric, stride: int) -> None:
         """The last step line of a stream and how many steps it announced."""
-        trace = self.of(metric.source, metric.rank)
+        trace = self.of(family(metric.source), metric.rank)
         trace.last = Evidence(
             "metric",
             metric.source,
@@ -83,7 +91,7 @@ class Traces:
     def mark(self, mark: Mark, rank: Optional[int]) -> None:
         """Takes over what a mark says of its process."""
         name, line = mark.name, evidence_of(mark.hit)
-        trace = self.of(mark.hit.source, rank)
+        trace = self.of(family(mark.hit.source), rank)
         node = mark.integer("node")
         if name == "ended":
             trace.finished = True
@@ -119,7 +127,7 @@ class Traces:
 
     def failed(self, source: str, rank: Optional[int], line: Evidence) -> None:
         """A line that says that the process failed."""
-        trace = self.of(source, rank)
+        trace = self.of(family(source), rank)
         if trace.failed is None or (line.line or 0) < (trace.failed.line or 0):
             trace.failed = line
 
