@@ -160,7 +160,8 @@ def global_batch_divisible(plan: Plan) -> Iterator[Finding]:
     if data is None:
         if total % local:
             yield global_batch_divisible.finding(
-                Text(
+                because(
+                    global_batch_divisible,
                     f"global_batch_size {total} % local_batch_size {local} = {total % local}.",
                     f"global_batch_size {total} % local_batch_size {local} = {total % local}。",
                 ),
@@ -250,7 +251,8 @@ def prediction_batch(plan: Plan) -> Iterator[Finding]:
     (data,) = need(plan.parallel.data)
     if size and size % data and plan.parallel.enabled.on and value.given:
         yield prediction_batch.finding(
-            Text(
+            because(
+                prediction_batch,
                 f"batch_size {size} % data_parallel {data} = {size % data}.",
                 f"batch_size {size} % data_parallel {data} = {size % data}。",
             ),

@@ -714,7 +714,7 @@ def callback_setting(plan: Plan) -> Iterator[Finding]:
 @check(
     Rule(
         id="CFG-CKP-025",
-        name="checkpoint-section-limits",
+        name="two-sources-of-weights",
         severity=Severity.INFO,
         category="config",
         title=Text("Two settings name where weights come from", "有两处设置指定了权重来源"),

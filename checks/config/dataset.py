@@ -742,5 +742,5 @@ def construct_columns(plan: Plan) -> Iterator[Finding]:
                     f"{item.words} is not among {listed(sorted(made))}.",
                     f"{item.words} 不在 {listed(sorted(made))} 中。",
                 ),
-                evidence=seen(plan, item, plan.data.columns),
+                evidence=seen(plan, item, construct, plan.data.columns),
             )

@@ -112,7 +112,8 @@ def expert_parallel_fit(plan: Plan) -> Iterator[Finding]:
     if region % size:
         legal = [item for item in divisors(region) if item <= size]
         yield expert_parallel_fit.finding(
-            Text(
+            because(
+                expert_parallel_fit,
                 f"{words} = {region}, % expert_parallel {size} = {region % size}.",
                 f"{words} = {region}，% expert_parallel {size} = {region % size}。",
             ),
@@ -195,8 +196,10 @@ def expert_groups(plan: Plan) -> Iterator[Finding]:
         )
     if number and limit and limit > number:
         yield expert_groups.finding(
-            Text(
-                f"{chosen.name} {limit} > {groups.name} {number}.", f"{chosen.name} {limit} > {groups.name} {number}。"
+            because(
+                expert_groups,
+                f"{chosen.name} {limit} > {groups.name} {number}.",
+                f"{chosen.name} {limit} > {groups.name} {number}。",
             ),
             evidence=seen(plan, chosen, groups, expected=f"at most {number}"),
             fixes=(change(plan, chosen, number),),
@@ -204,7 +207,8 @@ def expert_groups(plan: Plan) -> Iterator[Finding]:
     elif picked and limit and picked % limit and plan.dialect is not Dialect.LEGACY:
         legal = divisors(picked)
         yield expert_groups.finding(
-            Text(
+            because(
+                expert_groups,
                 f"{top.name} {picked} % {chosen.name} {limit} = {picked % limit}.",
                 f"{top.name} {picked} % {chosen.name} {limit} = {picked % limit}。",
             ),
@@ -413,7 +417,8 @@ def deredundancy(plan: Plan) -> Iterator[Finding]:
     (size,) = need(plan.parallel.expert)
     if per_server and size < per_server:
         yield deredundancy.finding(
-            Text(
+            because(
+                deredundancy,
                 f"expert_parallel {size} < npu_nums_per_device {per_server}.",
                 f"expert_parallel {size} < npu_nums_per_device {per_server}。",
             ),

@@ -53,7 +53,8 @@ def hidden_by_heads(plan: Plan) -> Iterator[Finding]:
     if hidden % heads:
         legal = [item for item in divisors(hidden) if item <= 4 * heads]
         yield hidden_by_heads.finding(
-            Text(
+            because(
+                hidden_by_heads,
                 f"hidden_size {hidden} % {model.heads.name} {heads} = {hidden % heads}.",
                 f"hidden_size {hidden} % {model.heads.name} {heads} = {hidden % heads}。",
             ),
@@ -87,7 +88,8 @@ def heads_by_kv_heads(plan: Plan) -> Iterator[Finding]:
     if kv_heads <= heads and heads % kv_heads:
         legal = near(divisors(heads), kv_heads)
         yield heads_by_kv_heads.finding(
-            Text(
+            because(
+                heads_by_kv_heads,
                 f"{model.heads.name} {heads} % {model.kv_heads.name} {kv_heads} = {heads % kv_heads}.",
                 f"{model.heads.name} {heads} % {model.kv_heads.name} {kv_heads} = {heads % kv_heads}。",
             ),
@@ -283,7 +285,8 @@ def more_kv_heads(plan: Plan) -> Iterator[Finding]:
     heads, kv_heads = need(model.heads, model.kv_heads)
     if kv_heads > heads:
         yield more_kv_heads.finding(
-            Text(
+            because(
+                more_kv_heads,
                 f"{model.kv_heads.name} {kv_heads} > {model.heads.name} {heads}.",
                 f"{model.kv_heads.name} {kv_heads} > {model.heads.name} {heads}。",
             ),

@@ -118,7 +118,8 @@ def sequence_by_tensor(plan: Plan) -> Iterator[Finding]:
     context = parallel.context.count or 1
     if length % (tensor * context) and length % tensor:
         yield sequence_by_tensor.finding(
-            Text(
+            because(
+                sequence_by_tensor,
                 f"seq_length {length} % {tensor} = {length % tensor}.",
                 f"seq_length {length} % {tensor} = {length % tensor}。",
             ),
@@ -180,7 +181,8 @@ def sequence_by_context(plan: Plan) -> Iterator[Finding]:
     if length % size:
         legal = [item for item in divisors(length) if item <= 4 * size]
         yield sequence_by_context.finding(
-            Text(
+            because(
+                sequence_by_context,
                 f"seq_length {length} % context_parallel {size} = {length % size}.",
                 f"seq_length {length} % context_parallel {size} = {length % size}。",
             ),
