@@ -1,7 +1,7 @@
 """Finds the checks and the rules: every module under ``doctor/checks/<family>`` is looked through once.
 
 A family is a package under ``doctor.checks`` with a module ``subject`` (what is judged: how it is
-recognised, loaded and described) and any number of modules with `Check` objects.
+recognised, loaded and described) and any number of modules with `Check` objects, all directly in it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ def checks(family: str) -> tuple[Check[Any], ...]:
     """All checks of a family in the order of their ids. Raises ValueError when two share an id."""
     package = importlib.import_module(f"doctor.checks.{family}")
     found: dict[str, Check[Any]] = {}
-    for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+    for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        if info.ispkg:  # what a family reads its subject with holds no checks, and costs time to load
+            continue
         module = importlib.import_module(info.name)
         for value in vars(module).values():
             if isinstance(value, Check):

@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Optional
 
-from doctor.checks.environment.sources import cann, devices, driver, hccn, interpreter, launch, npu, system
-from doctor.checks.environment.sources.commands import run_all
 from doctor.checks.environment.sources.machine import Machine
 
 SCHEMA = "doctor.report/1"
@@ -31,6 +29,10 @@ def collect(machine: Optional[Machine] = None, python: Optional[str] = None, dee
     """The facts as `doctor collect` prints them: keys host, python, packages, cann, driver, npu and more.
 
     `deep` also asks the cards that report OK for their error counters, and lets the framework compute."""
+    # Loaded here: the sources bring subprocess and socket along, which judging a document does not need.
+    from doctor.checks.environment.sources import cann, devices, driver, hccn, interpreter, launch, npu, system
+    from doctor.checks.environment.sources.commands import run_all
+
     machine = machine or Machine.this()
     deadline = time.monotonic() + BUDGET
     errors: dict[str, str] = {}
@@ -52,7 +54,7 @@ def collect(machine: Optional[Machine] = None, python: Optional[str] = None, dee
     else:
         answer = interpreter.child_facts(path, outputs["python"])
     facts: dict[str, Any] = {
-        "host": _guarded(errors, "host", lambda: system.facts(machine), {}),
+        "host": _guarded(errors, "host", lambda: system.facts(machine, with_clock=bool(nodes["davinci"])), {}),
         "python": {**answer.pop("python"), "chosen_by": why},
         "packages": answer.pop("packages"),
         "cann": cann_facts,

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from doctor.check import Skip
 from doctor.checks.environment import deep_probe
 from doctor.checks.environment.host import Host
-from doctor.checks.environment.sources.commands import Command, Output, run_all
-from doctor.checks.environment.sources.machine import Machine
 from doctor.checks.environment.subject import host_check
 from doctor.checks.environment.wording import phrased
 from doctor.escape import visible
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
+
+if TYPE_CHECKING:
+    from doctor.checks.environment.sources.commands import Output
+    from doctor.checks.environment.sources.machine import Machine
 
 #: The first operator on a card compiles; importing from a cold network disk takes a minute by itself.
 TIMEOUT = 300.0
@@ -27,6 +29,8 @@ LINES, WIDTH = 40, 400
 
 def run(machine: Machine, python: str, target: str, has_mindformers: bool) -> dict[str, Any]:
     """Runs the deep probe and returns its facts: target, device, seconds by stage, error lines."""
+    from doctor.checks.environment.sources.commands import Command, run_all
+
     with open(deep_probe.__file__, encoding="utf-8") as handle:
         source = handle.read()
     argv = (python, "-c", source, target, "mindformers" if has_mindformers else "-")

@@ -9,8 +9,6 @@ from typing import Any, Optional
 
 from doctor.checks.environment.fields import Fields
 from doctor.checks.environment.pairing import Card, Table, table
-from doctor.checks.environment.sources.npu_smi import parse_info
-from doctor.checks.environment.sources.npu_smi_details import classify_failure
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,8 @@ class Host:
     def npu(self) -> Fields:
         value = self.facts.at("npu").value
         if isinstance(value, str):  # the output of npu-smi itself
+            from doctor.checks.environment.sources.npu_smi import parse_info
+
             parsed = parse_info(value)
             return Fields(
                 {"devices": parsed.devices, "processes": parsed.processes, "driver_version": parsed.driver_version}
@@ -191,7 +191,12 @@ class Host:
         error = self.npu.text("error")
         if self.devices or error is None:
             return None
-        return self.npu.text("error_kind") or classify_failure(error)[0]
+        kind = self.npu.text("error_kind")
+        if kind is None:
+            from doctor.checks.environment.sources.npu_smi_details import classify_failure
+
+            kind = classify_failure(error)[0]
+        return kind
 
     # ------------------------------------------------------------ what it is for
 

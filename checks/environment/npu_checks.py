@@ -7,7 +7,6 @@ from typing import Optional
 
 from doctor.check import Skip
 from doctor.checks.environment.host import Device, Host, Process
-from doctor.checks.environment.sources.npu_smi_details import missing_library
 from doctor.checks.environment.subject import ascend_only, host_check
 from doctor.checks.environment.wording import phrased, said
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
@@ -150,6 +149,8 @@ def npu_smi_device_used(host: Host) -> Iterator[Finding]:
 def npu_smi_library_missing(host: Host) -> Iterator[Finding]:
     if failed(host, "library-missing") is None:
         return
+    from doctor.checks.environment.sources.npu_smi_details import missing_library
+
     error = host.npu.text("error") or ""
     base = host.driver.text("install_info", "driver_path") or "/usr/local/Ascend"
     yield npu_smi_library_missing.finding(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
 import re
 from collections.abc import Mapping
@@ -223,15 +224,29 @@ def _card(row: Row) -> Card:
     )
 
 
-def parse_table(raw: bytes) -> Table:
-    """The table from its YAML text. Raises ValueError when a row has no source, date or confidence."""
-    import yaml
-
-    loaded = yaml.load(raw, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    sections = {
-        str(name): tuple(Row(str(name), row) for row in rows) for name, rows in loaded.items() if isinstance(rows, list)
-    }
-    return Table(snapshot=str(loaded["snapshot"]), sections=sections)
+def parse_table(text: str) -> Table:
+    """The table from its text: sections at the margin, a row a line, each row a JSON object. That is a part of YAML;
+    the parser of all of it would cost more time than every check. Raises ValueError when a row cannot be read, or has
+    no source, date or confidence."""
+    sections: dict[str, list[Row]] = {}
+    section = snapshot = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        body = line.strip()
+        if not body or body.startswith("#"):
+            continue
+        if body.startswith("- "):
+            try:
+                values = json.loads(body[2:])
+            except ValueError as error:
+                raise ValueError(f"{TABLE}:{number}: not a JSON object: {error}") from error
+            sections.setdefault(section, []).append(Row(section, values))
+        elif body.startswith("snapshot:"):
+            snapshot = body.partition(":")[2].strip().strip("\"'")
+        elif body.endswith(":") and not line[:1].isspace():
+            section = body[:-1]
+        else:
+            raise ValueError(f"{TABLE}:{number}: neither a section nor a row: {body[:60]}")
+    return Table(snapshot, {name: tuple(rows) for name, rows in sections.items()})
 
 
 @lru_cache(maxsize=1)
@@ -240,4 +255,4 @@ def table() -> Table:
     raw = pkgutil.get_data(importlib.import_module("doctor.rules").__name__, TABLE)
     if raw is None:
         raise ValueError(f"{TABLE} is missing from the installed package")
-    return parse_table(raw)
+    return parse_table(raw.decode("utf-8"))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 import sys
 from importlib.machinery import PathFinder
@@ -253,13 +252,17 @@ def libpython(environ: Mapping[str, str]) -> str | None:
     """A shared libpython of this version, or None when none of the usual folders has one."""
     stem = "libpython" + ".".join(map(str, sys.version_info[:2]))
     folders = [os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix, "/usr", "/usr/local")]
-    folders += ["/usr/lib64", "/lib64", "/usr/lib/" + platform.machine() + "-linux-gnu"]
+    folders += ["/usr/lib64", "/lib64", "/usr/lib/" + machine() + "-linux-gnu"]
     folders += [entry for entry in environ.get("LD_LIBRARY_PATH", "").split(":") if entry]
     for folder in folders:
         for name in _names(folder):
             if name.startswith(stem) and ".so" in name:
                 return os.path.join(folder, name)
     return None
+
+
+def machine() -> str:
+    return os.uname().machine if hasattr(os, "uname") else ""
 
 
 def kind_of() -> str:
@@ -280,7 +283,7 @@ def examine(path: list[str], environ: Mapping[str, str], cwd: str) -> dict[str, 
             "implementation": sys.implementation.name,
             "prefix": sys.prefix,
             "kind": kind_of(),
-            "machine": platform.machine() or None,
+            "machine": machine() or None,
             "pip": (installed.get("pip") or {}).get("version"),
             "libpython": libpython(environ),
             "path": path,

@@ -6,7 +6,6 @@ still works: equal names stay equal, different ones different. Addresses keep th
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -51,7 +50,13 @@ HIDDEN = "<redacted>"
 
 def stand_in(kind: str, name: str) -> str:
     """``host-1f3a9c`` for a name: the same everywhere, and not the name."""
-    return f"{kind}-{hashlib.sha256(name.lower().encode('utf-8', 'surrogatepass')).hexdigest()[:6]}"
+    return f"{kind}-{_digest(name.lower()).hex()[:6]}"
+
+
+def _digest(text: str) -> bytes:
+    import hashlib  # here: discovery loads this module, and only redacting needs it
+
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,7 @@ def address(text: str) -> str:
     parts = [int(part) for part in text.split(".")]
     if any(part > 255 for part in parts) or parts[0] in (0, 127, 255):
         return text
-    digest = hashlib.sha256(text.encode()).digest()
+    digest = _digest(text)
     return f"10.{digest[0]}.{digest[1]}.{digest[2]}"
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import json
 import re
-import socket
 import threading
 from typing import Any, Optional
 
@@ -49,6 +46,8 @@ def rank_table(raw: Optional[bytes], path: str) -> dict[str, Any]:
         return {**row, "error": "not there or not readable"}
     if len(raw) > TABLE_LIMIT:
         return {**row, "error": "larger than 8 MiB: not a rank table"}
+    import hashlib
+
     row["sha256"] = hashlib.sha256(raw).hexdigest()
     try:
         table = json.loads(raw.decode("utf-8-sig"))
@@ -148,6 +147,8 @@ def _master(machine: Machine) -> Optional[dict[str, Any]]:
 
 
 def _resolve(host: str) -> tuple[Optional[list[str]], Optional[str]]:
+    import socket
+
     answer: list[Any] = []
 
     def ask() -> None:
@@ -168,6 +169,8 @@ def _resolve(host: str) -> tuple[Optional[list[str]], Optional[str]]:
 
 def _is_here(addresses: Optional[list[str]]) -> bool:
     """Whether one of the addresses belongs to this host: a socket can be bound to it."""
+    import socket
+
     for address in addresses or ():
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
@@ -181,6 +184,9 @@ def _is_here(addresses: Optional[list[str]]) -> bool:
 
 def _port_state(port: int) -> str:
     """free, in use, or not permitted; told by binding to it for an instant."""
+    import errno
+    import socket
+
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

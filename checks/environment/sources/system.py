@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import threading
 import time
@@ -15,15 +14,16 @@ MB = 1024 * 1024
 _NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "lustre", "gpfs", "beegfs", "ceph", "dpc")
 
 
-def facts(machine: Machine) -> dict[str, Any]:
+def facts(machine: Machine, with_clock: bool = True) -> dict[str, Any]:
     """Whatever cannot be read is None; a file system that does not answer within 2 s is said to hang."""
     release = machine.pairs("/etc/os-release") or {}
+    name = os.uname()
     return {
-        "hostname": _hostname(machine),
+        "hostname": name.nodename or None,
         "os": release.get("PRETTY_NAME", "").strip("\"'") or None,
         "os_id": release.get("ID", "").strip("\"'") or None,
-        "kernel": platform.release() or None,
-        "machine": platform.machine() or None,
+        "kernel": name.release or None,
+        "machine": name.machine or None,
         "glibc": _glibc(),
         "container": _container(machine),
         "user": _user(machine),
@@ -32,16 +32,9 @@ def facts(machine: Machine) -> dict[str, Any]:
         "disks": _disks(machine),
         "shm": _shm(machine),
         "shared_segments": _segments(machine),
-        "clock": _clock(),
+        "clock": _clock() if with_clock else {"synchronised": None},
         "collected_at": int(time.time()),
     }
-
-
-def _hostname(machine: Machine) -> Optional[str]:
-    try:
-        return os.uname().nodename or None
-    except (OSError, AttributeError):
-        return (machine.read("/etc/hostname") or "").strip() or None
 
 
 def _glibc() -> Optional[str]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from importlib import resources
+
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.markers import Marker
@@ -205,13 +209,21 @@ def test_each_row_has_source_date_and_confidence() -> None:
 @pytest.mark.parametrize("missing", ["source", "date", "confidence"])
 def test_a_row_without_them_is_refused(missing: str) -> None:
     row = {"version": "2.7.2", "cann": ["8.5.0"], "source": "x", "date": "2026-11-29", "confidence": "high"}
-    text = (
-        "snapshot: '2026-11-29'\nmindspore:\n  - {"
-        + ", ".join(f"{k}: {v!r}" for k, v in row.items() if k != missing)
-        + "}\n"
-    )
+    text = 'snapshot: "2026-11-29"\nmindspore:\n  - ' + json.dumps({k: v for k, v in row.items() if k != missing})
     with pytest.raises(ValueError, match=missing):
-        pairing.parse_table(text.encode())
+        pairing.parse_table(text)
+
+
+def test_the_table_is_yaml() -> None:
+    loaded = yaml.safe_load((resources.files("doctor.rules") / pairing.TABLE).read_bytes())
+    assert loaded.pop("snapshot") == TABLE.snapshot
+    assert loaded == {name: [dict(row.values) for row in rows] for name, rows in TABLE.sections.items()}
+
+
+@pytest.mark.parametrize("text", ["mindspore:\n  - {version: 1}\n", "mindspore: 3\n", "mindspore:\n  version: 1\n"])
+def test_a_table_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(ValueError, match=r"version-pairing.yaml:\d"):
+        pairing.parse_table(text)
 
 
 def test_confidence_is_one_of_three() -> None:
