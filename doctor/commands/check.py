@@ -147,13 +147,7 @@ def _fix(judged: list[runner.Judged], report: Report, args: argparse.Namespace) 
     """Applies the edits of the findings, file by file, after a diff and a yes. Returns 2 where nobody can be asked."""
     from doctor.plan.edit import apply, diff, propose
 
-    allowed = {"safe", "unsafe"} if args.unsafe_fixes else {"safe"}
-    edits: dict[str, list[Edit]] = {}
-    for finding in report.findings:
-        for fix in finding.fixes[:1]:
-            if fix.applicability in allowed:
-                for edit in fix.edits:
-                    edits.setdefault(edit.path, []).append(edit)
+    edits = edits_of(report, {"safe", "unsafe"} if args.unsafe_fixes else {"safe"})
     if not edits:
         _say(Text("nothing to fix automatically.", "没有可自动修复的项。"), args)
         return 0
@@ -179,6 +173,17 @@ def _fix(judged: list[runner.Judged], report: Report, args: argparse.Namespace) 
             args,
         )
     return 0
+
+
+def edits_of(report: Report, allowed: set[str]) -> dict[str, list[Edit]]:
+    """The edits that findings propose first, by file, of the kinds that are `allowed` (safe, unsafe)."""
+    edits: dict[str, list[Edit]] = {}
+    for finding in report.findings:
+        for fix in finding.fixes[:1]:
+            if fix.applicability in allowed:
+                for edit in fix.edits:
+                    edits.setdefault(edit.path, []).append(edit)
+    return edits
 
 
 def _say(text: Text, args: argparse.Namespace) -> None:

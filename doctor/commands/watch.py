@@ -46,6 +46,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if _full_screen(args):
+        from doctor.commands import home
+
+        return home.run(args.lang, "watch", args.paths)
     from doctor.commands.watching import Printer, sinks_of
     from doctor.match.pack import load_pack
     from doctor.session import DiagnosisSession
@@ -74,6 +78,12 @@ def run(args: argparse.Namespace) -> int:
             sink.close()
     code = printer.end(session)
     return EXIT_INTERRUPTED if interrupted else code
+
+
+def _full_screen(args: argparse.Namespace) -> bool:
+    """On a terminal the run is shown on the whole screen, unless something else was asked for."""
+    plain = args.plain or args.once or args.format != "text" or args.state or args.notify or args.prometheus
+    return not plain and "-" not in args.paths and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _follow(args: argparse.Namespace, session: Any, tell: Any, sinks: Sequence[Any]) -> bool:

@@ -1,0 +1,187 @@
+"""The screens driven by keys, on real files: what is shown, what is kept when a screen is left, what bad input does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.pilot import Pilot
+from textual.widgets import DataTable, Input, Static, TextArea
+
+from doctor.commands.home import services
+from doctor.tui.app import DoctorApp
+from doctor.tui.plot import Curve, draw
+
+CONFIG = Path(__file__).parents[1] / "benchmarks" / "llama2_7b.yaml"
+Play = Callable[[DoctorApp, Pilot[None]], Awaitable[None]]
+
+
+def play(script: Play, size: tuple[int, int] = (100, 30), **options: Any) -> None:
+    """Runs the app without a terminal and plays `script` on it."""
+
+    async def run() -> None:
+        app = DoctorApp(services(), options.pop("lang", "en"), **options)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await script(app, pilot)
+
+    asyncio.run(run())
+
+
+async def until(pilot: Pilot[None], true: Callable[[], bool], seconds: float = 20) -> None:
+    """Waits for workers: a fixed pause is too long on one machine and too short on another."""
+    for _ in range(int(seconds / 0.05)):
+        if true():
+            return
+        await pilot.pause(0.05)
+    raise AssertionError("it did not come")
+
+
+def shown(app: DoctorApp, selector: str) -> str:
+    return str(app.screen.query_one(selector, Static).render())
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def nan_log(folder: Path) -> Path:
+    log = folder / "worker_0.log"
+    losses = ["5.1", "5.0", "4.9", "4.8", "nan", "nan", "nan"]
+    log.write_text("".join(f"epoch: 1 step: {step}, loss is {loss}\n" for step, loss in enumerate(losses, 1)))
+    return log
+
+
+def test_every_screen_opens_by_its_key_in_both_languages() -> None:
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        for key, title in (("c", "[Check]"), ("w", "[Watch]"), ("r", "[Rules]"), ("h", "[Home]")):
+            await pilot.press("escape")
+            app.set_focus(None)
+            await pilot.press(key)
+            assert title in shown(app, "#bar")
+        await pilot.press("l")
+        assert "[首页]" in shown(app, "#bar")
+
+    play(script)
+
+
+def test_home_gives_the_verdict_on_this_machine() -> None:
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "passed" in shown(app, "#machine"))
+
+    play(script)
+
+
+def test_check_lists_findings_opens_them_and_applies_a_fix_with_consent(tmp_path: Path) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text(CONFIG.read_text().replace("num_heads: 32", "num_heads: 30"))
+
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        await pilot.press("c")
+        box = app.screen.query_one("#target", Input)
+        box.value = str(config)
+        box.focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen.query_one(DataTable).row_count > 0)
+        assert "error" in shown(app, "#verdict")
+        assert "num_heads" in shown(app, "#finding-detail")
+        await pilot.press("f")
+        await pilot.pause()
+        if app.screen.id != "check":
+            assert "num_heads" in shown(app, "#diff")
+            await pilot.press("n")
+            await pilot.pause()
+        assert "num_heads: 30" in config.read_text(), "no consent, no edit"
+
+    play(script)
+
+
+def test_watch_follows_a_log_and_keeps_it_when_the_screen_is_left(tmp_path: Path) -> None:
+    log = nan_log(tmp_path)
+
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: app.screen.query_one("#finding-table", DataTable).row_count > 0)
+        assert "RUN-NAN-001" in shown(app, "#finding-detail")
+        await until(pilot, lambda: "step 7" in shown(app, "#status"))
+        await pilot.press("h")
+        await pilot.press("w")
+        assert app.screen.query_one("#finding-table", DataTable).row_count > 0
+        with log.open("a") as out:
+            out.write("epoch: 1 step: 8, loss is nan\n")
+        await until(pilot, lambda: "step 8" in shown(app, "#status"))
+
+    play(script, start="watch", paths=[str(log)])
+
+
+def test_explain_answers_while_typing(tmp_path: Path) -> None:
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        await pilot.press("e")
+        app.screen.query_one("#paste", TextArea).text = "OSError: [Errno 28] No space left on device"
+        await until(pilot, lambda: app.screen.query_one("#finding-table", DataTable).row_count > 0)
+        app.screen.query_one("#paste", TextArea).text = "the quick brown fox"
+        await until(pilot, lambda: "Unknown" in shown(app, "#explain-verdict"))
+
+    play(script)
+
+
+def test_rules_are_found_by_words_of_either_language() -> None:
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        await pilot.press("r")
+        table = app.screen.query_one("#rule-table", DataTable)
+        everything = table.row_count
+        assert everything > 300
+        app.screen.query_one("#rule-search", Input).value = "显存"
+        await until(pilot, lambda: 0 < table.row_count < everything)
+
+    play(script)
+
+
+@pytest.mark.parametrize("size", [(20, 5), (80, 24), (200, 50)])
+def test_any_size_and_a_path_that_is_not_there(size: tuple[int, int]) -> None:
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        for name in ("home", "check", "watch", "explain", "rules"):
+            app.action_go(name)
+            await pilot.pause()
+        app.action_go("check")
+        await pilot.pause()
+        app.screen.judge(["/no/such/file.yaml"])  # type: ignore[attr-defined]
+        await until(pilot, lambda: "no such file" in shown(app, "#verdict"))
+
+    play(script, size)
+
+
+def test_control_sequences_of_a_log_do_not_reach_the_screen(tmp_path: Path) -> None:
+    log = tmp_path / "worker_0.log"
+    log.write_text("\x1b]0;owned\x07[bold]x[/bold] OSError: [Errno 28] No space left on device: '\x1b[2J'\n")
+
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: app.screen.query_one("#finding-table", DataTable).row_count > 0)
+        assert "\x1b" not in shown(app, "#finding-detail")
+
+    play(script, start="watch", paths=[str(log)])
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=3000), st.integers(1, 80), st.integers(1, 20))
+def test_a_curve_has_its_size_whatever_it_is_fed(values: list[float], width: int, height: int) -> None:
+    curve = Curve(64)
+    for step, value in enumerate(values):
+        curve.add(step, value)
+    assert len(curve.points) <= 64
+    lines = draw(curve, width, height)
+    assert len(lines) == height and all(len(line) <= max(width, 4) for line in lines)
+
+
+def test_a_spike_does_not_flatten_the_curve() -> None:
+    curve = Curve()
+    for step in range(200):
+        curve.add(step, 1e6 if step == 100 else 2 + step / 200)
+    lines = draw(curve, 60, 10)
+    assert sum(1 for line in lines if line.strip("\u2800 ")) == 10
