@@ -12,6 +12,7 @@ from typing import Any, Optional
 from doctor import runner
 from doctor.check import Options
 from doctor.errors import EXIT_USAGE, UsageError
+from doctor.examples import example
 from doctor.finding import Edit, Finding, Text
 from doctor.report.model import Report, exit_code, in_order
 from doctor.report.write import emit
@@ -124,11 +125,11 @@ def _next(judged: list[runner.Judged], findings: tuple[Finding, ...]) -> Optiona
 
 
 def _targets(words: list[str]) -> list[Path]:
-    targets = [Path(word) for word in words]
-    for target in targets:
-        if "\0" in str(target):
-            raise UsageError(Text("a path holds a NUL character.", "路径含有 NUL 字符。"))
-    return targets
+    """Paths, or packaged examples by their names where no file has that name."""
+    if any("\0" in word for word in words):
+        raise UsageError(Text("a path holds a NUL character.", "路径含有 NUL 字符。"))
+    paths = [Path(word) for word in words]
+    return [path if path.exists() else example(str(path)) or path for path in paths]
 
 
 def _nothing_selected(judged: list[runner.Judged], selection: runner.Selection) -> None:

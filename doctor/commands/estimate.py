@@ -11,6 +11,7 @@ from typing import Any, Optional
 from doctor.checks.config.memory import exceeds
 from doctor.commands.check import count, size
 from doctor.errors import UsageError
+from doctor.examples import example
 from doctor.finding import Text
 from doctor.plan.arithmetic import global_batch
 from doctor.plan.build import load_plan
@@ -56,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
 
 def build_report(args: argparse.Namespace) -> Report:
     path = Path(args.config)
+    if not path.exists():
+        path = example(args.config) or path
     plan = load_plan(path, devices=args.devices, device_memory=args.device_memory, mindformers=args.mindformers)
     shape, layout = _inputs(plan, args)
     card = card_of(plan)
