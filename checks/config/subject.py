@@ -13,9 +13,18 @@ from doctor.finding import Text
 from doctor.plan.arithmetic import global_batch
 from doctor.plan.build import load_plan
 from doctor.plan.dialect import looks_like_huggingface, looks_like_training
-from doctor.plan.plan import Plan
+from doctor.plan.plan import Dialect, Plan
 
 _HEAD = 256 << 10
+_DIALECTS = {
+    Dialect.LEGACY: Text("MindFormers legacy config", "MindFormers legacy 配置"),
+    Dialect.MCORE: Text("MindFormers mcore config", "MindFormers mcore 配置"),
+    Dialect.PYNATIVE: Text("MindFormers PyNative config", "MindFormers PyNative 配置"),
+    Dialect.TRAINER: Text("config of the built-in trainer", "内置训练器配置"),
+    Dialect.HUGGINGFACE: Text("Hugging Face model config", "Hugging Face 模型配置"),
+    Dialect.OTHER: Text("YAML that is no training run", "非训练任务的 YAML"),
+}
+_HOW = {"given": "命令行指定", "installed": "已安装版本", "inferred": "推断"}
 _SILENCE = re.compile(r"#\s*doctor:\s*ignore(?:\s*=\s*([A-Za-z0-9_,\s-]+))?")
 
 
@@ -77,6 +86,30 @@ def facts(plan: Plan) -> dict[str, Any]:
             "devices": plan.devices,
         },
     }
+
+
+def headline(plan: Plan) -> tuple[Text, ...]:
+    """What was understood of the file, and the global batch, which is miscounted more often than anything else."""
+    release = plan.release
+    parts = [_DIALECTS[plan.dialect]]
+    if plan.dialect.graph or plan.dialect is Dialect.PYNATIVE:
+        version = release.version or "?"
+        parts.append(
+            Text(f"release {version} ({release.how})", f"版本 {version}（{_HOW.get(release.how, release.how)}）")
+        )
+    if plan.model.family:
+        parts.append(Text(plan.model.family, plan.model.family))
+    lines = [Text(", ".join(part.en for part in parts), "，".join(part.zh for part in parts))]
+    batch = global_batch(plan)
+    if batch.total is not None and plan.trains:
+        tokens = f"{batch.tokens:,}" if batch.tokens else "?"
+        lines.append(
+            Text(
+                f"global batch {batch.equation} (per device x data parallel x accumulation), {tokens} tokens a step",
+                f"全局 batch {batch.equation}（单卡 × 数据并行 × 累积），每步 {tokens} tokens",
+            )
+        )
+    return tuple(lines)
 
 
 def silenced(plan: Plan, outcome: CheckOutcome) -> Optional[Text]:

@@ -19,7 +19,7 @@ from doctor.plan.memory.advise import Step, Strategy, steps_to_fit, strategy
 from doctor.plan.memory.estimate import Estimate, estimate, largest_batch
 from doctor.plan.memory.layout import Layout
 from doctor.plan.memory.reading import Card, NotKnown, card_of, describe, layout_of, shape_of
-from doctor.plan.memory.shape import ModelShape
+from doctor.plan.memory.shape import ModelShape, human
 from doctor.plan.plan import Plan
 from doctor.report.model import Report
 from doctor.report.write import emit
@@ -145,10 +145,10 @@ def _headline(
     steps: tuple[Step, ...],
     formula: bool,
 ) -> Iterator[Text]:
-    billions = shape.parameters / 1e9
+    size = human(shape.parameters)
     yield Text(
-        f"{shape.family or 'model'}, {billions:.3g}B parameters ({shape.parameters:,}), {shape.layers} layers",
-        f"{shape.family or '模型'}，{billions:.3g}B 参数（{shape.parameters:,}），{shape.layers} 层",
+        f"{shape.family or 'model'}, {size} parameters ({shape.parameters:,}), {shape.layers} layers",
+        f"{shape.family or '模型'}，{size} 参数（{shape.parameters:,}），{shape.layers} 层",
     )
     batch = global_batch(plan)
     tokens = f"{batch.tokens:,}" if batch.tokens else "?"

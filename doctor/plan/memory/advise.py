@@ -10,7 +10,7 @@ from typing import Optional
 from doctor.finding import Text
 from doctor.plan.memory.estimate import estimate, largest_batch
 from doctor.plan.memory.layout import Layout
-from doctor.plan.memory.shape import ModelShape
+from doctor.plan.memory.shape import ModelShape, human
 
 #: sequences shorter than this are not proposed
 _SHORTEST = 512
@@ -198,10 +198,9 @@ def _reason(shape: ModelShape, layout: Layout, device: int) -> Text:
         f"data_parallel {layout.data_parallel} x model_parallel {layout.tensor_parallel} x "
         f"pipeline_stage {layout.pipeline_stages}"
     )
-    billions = shape.parameters / 1e9
     return Text(
-        f"{billions:.1f}B parameters: {sizes}, recompute {layout.recompute}, needs {peak:.1f} of "
+        f"{human(shape.parameters)} parameters: {sizes}, recompute {layout.recompute}, needs {peak:.1f} of "
         f"{device / 2**30:.0f} GB and costs the least throughput of what fits",
-        f"{billions:.1f}B 参数：{sizes}，重计算 {layout.recompute}，需 {peak:.1f} / {device / 2**30:.0f} GB，"
+        f"{human(shape.parameters)} 参数：{sizes}，重计算 {layout.recompute}，需 {peak:.1f} / {device / 2**30:.0f} GB，"
         "在放得下的切分中吞吐损失最小",
     )

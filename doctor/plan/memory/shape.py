@@ -71,7 +71,6 @@ class ModelShape:
     embedding_norm: bool = False
     #: Qwen3 normalises each query and key head
     qk_norm: bool = False
-    #: OLMo2-like norms of the whole query and key are not covered
     qkv_bias: bool = False
     output_bias: bool = False
     mlp_bias: bool = False
@@ -189,3 +188,11 @@ def llama_ffn(hidden: int, multiple_of: int = 256, multiplier: Optional[float] =
     if multiplier:
         inner = int(multiplier * inner)
     return multiple_of * -(-inner // multiple_of)
+
+
+def human(count: int) -> str:
+    """A number of parameters as people say it, to three digits: 6.74B, 494M, 623K."""
+    for unit, letter in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
+        if count >= unit:
+            return f"{count / unit:.3g}{letter}"
+    return str(count)
