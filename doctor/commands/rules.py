@@ -1,77 +1,116 @@
-"""`doctor rules`: lists the rules, shows one, or checks a pack of rule files."""
+"""`doctor rules [ID…]`: lists or shows rules. `doctor rules check PATH…`: validates rule files."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
+from typing import Any
 
+from doctor.commands.shown import opened, rule_report
 from doctor.errors import EXIT_FINDINGS, EXIT_OK, UsageError
-from doctor.escape import visible
 from doctor.finding import CATEGORIES, Text
-from doctor.language import language
+from doctor.match.pack import Pack, load_pack
+from doctor.report.model import Report
+from doctor.report.write import emit
+
+DESCRIPTION = Text(
+    "Lists all rules, shows some, or validates files of your own log rules.",
+    "列出全部规则、查看规则，或校验自己编写的日志规则文件。",
+)
+EPILOG = Text(
+    "examples:\n  doctor rules\n  doctor rules CFG-PAR\n  doctor rules LOG-HCCL-001\n  doctor rules check my-rules/",
+    "示例：\n  doctor rules\n  doctor rules CFG-PAR\n  doctor rules LOG-HCCL-001\n  doctor rules check my-rules/",
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="ID | check PATH", help="a rule id or name; or: check PATH…")
+    parser.add_argument(
+        "words", nargs="*", metavar="ID | check PATH", help="rule ids, names or prefixes; or: check PATH…"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     words: list[str] = list(args.words)
-    lang = language(getattr(args, "lang", None))
     if words[:1] == ["check"]:
         if len(words) < 2:
             raise UsageError(
                 Text("doctor rules check needs a path.", "doctor rules check 需要一个路径。"),
-                Text("For example: doctor rules check rules/hccl", "例如：doctor rules check rules/hccl"),
+                Text("For example: doctor rules check my-rules/", "例如：doctor rules check my-rules/"),
             )
-        return _check([Path(word) for word in words[1:]], lang)
-    return _list(words, lang)
+        return _check([Path(word) for word in words[1:]], args)
+    return _show(words, args)
 
 
-def _check(paths: list[Path], lang: str) -> int:
-    from doctor.match.pack import load_pack
-    from doctor.match.validate import check_pack, unknown_consequences
+def _check(paths: list[Path], args: argparse.Namespace) -> int:
+    from doctor.match.validate import Fault, check_pack, unknown_consequences
 
     files, faults = [], []
     for path in paths:
         if not path.exists():
             raise UsageError(Text(f"{path}: there is no such file or folder.", f"{path}：文件或目录不存在。"))
         some_files, some_faults = check_pack(path)
+        if not some_files and not some_faults:
+            some_faults = [Fault(str(path), "holds no rule files (*.yaml)")]
         files.extend(some_files)
         faults.extend(some_faults)
     known = {name for item in files for name in (item.rule.id, item.rule.rule.name)} | set(CATEGORIES)
     known |= {name for rule in load_pack().rules for name in (rule.id, rule.rule.name)}
     faults.extend(unknown_consequences(files, known))
-    for fault in faults:
-        _out(visible(f"{fault.path}: {fault.what}"))
     bad = len({fault.path for fault in faults})
-    if lang == "zh":
-        _out(f"{len(files)} 条规则，{bad} 个文件有问题。" if bad else f"{len(files)} 条规则，全部正确。")
+    lines = [Text(f"{fault.path}: {fault.what}", f"{fault.path}: {fault.what}") for fault in faults]
+    if bad:
+        summary = Text(
+            f"{len(files)} rules read, {bad} files with faults.", f"已读取 {len(files)} 条规则，{bad} 个文件有问题。"
+        )
     else:
-        _out(f"{len(files)} rules, {bad} files with faults." if bad else f"{len(files)} rules, all right.")
+        summary = Text(f"{len(files)} rules, all right.", f"{len(files)} 条规则，全部正确。")
+    rows = [{"path": fault.path, "fault": fault.what} for fault in faults]
+    report = Report("rules", facts={"rules": len(files), "rows": rows}, headline=(*lines, summary), unknown=bool(bad))
+    emit(report, args)
     return EXIT_FINDINGS if bad else EXIT_OK
 
 
-def _list(words: list[str], lang: str) -> int:
+def _show(words: list[str], args: argparse.Namespace) -> int:
     from doctor import registry
 
-    if words:
-        for word in words:
-            rule = registry.rule(word)
-            if rule is None:
-                raise UsageError(Text(f"There is no rule {word}.", f"没有规则 {word}。"), _list_hint())
-            _out(f"{rule.id} {rule.name} [{rule.severity.value}, {rule.category}]\n{rule.title.pick(lang)}")
-            _out(f"{rule.why.pick(lang)}\n{rule.fix.pick(lang)}")
-        return EXIT_OK
-    for rule in sorted(registry.rules(), key=lambda item: item.id):
-        _out(f"{rule.id:14}{rule.severity.value:9}{rule.title.pick(lang)}")
-    return EXIT_OK
+    pack = load_pack(args.settings.rules)
+    own = {rule.id: rule.rule for rule in pack.rules}
+    rules = sorted(
+        [*own.values(), *(rule for rule in registry.rules() if rule.id not in own)], key=lambda item: item.id
+    )
+    chosen = [rule for rule in rules if not words or any(_meant(word, rule.id, rule.name) for word in words)]
+    if not chosen:
+        wanted = " ".join(words)
+        raise UsageError(
+            Text(f"there is no rule {wanted}.", f"没有规则 {wanted}。"),
+            Text("See: doctor rules", "请查看：doctor rules"),
+        )
+    if words and len(chosen) == 1:
+        return _one(chosen[0].id, pack, args)
+    rows: list[dict[str, Any]] = [
+        {
+            "id": rule.id,
+            "name": rule.name,
+            "severity": rule.severity.value,
+            "category": rule.category,
+            "title": opened(rule.title).pick(args.lang),
+        }
+        for rule in chosen
+    ]
+    lines = tuple(
+        Text(*(f"{rule.id:<14} {rule.severity.value:<8} {opened(rule.title).pick(lang)}" for lang in ("en", "zh")))
+        for rule in chosen
+    )
+    count = Text(f"{len(chosen)} rules", f"共 {len(chosen)} 条规则")
+    return emit(Report("rules", facts={"rows": rows}, headline=(*lines, count), next_command="doctor rules ID"), args)
 
 
-def _list_hint() -> Text:
-    return Text("List them with: doctor rules", "用 doctor rules 列出全部规则")
+def _one(rule_id: str, pack: Pack, args: argparse.Namespace) -> int:
+    shown = rule_report(rule_id, pack)
+    assert shown is not None
+    rows = [shown.facts["rule"]]
+    return emit(Report("rules", facts={"rows": rows}, headline=shown.headline, next_command=shown.next_command), args)
 
 
-def _out(line: str) -> None:
-    sys.stdout.write(line + "\n")
+def _meant(word: str, rule_id: str, name: str) -> bool:
+    return rule_id.startswith(word.upper()) or name == word.lower()

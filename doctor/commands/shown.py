@@ -89,16 +89,16 @@ def rule_row(rule: Rule, text_rule: Optional[TextRule]) -> dict[str, Any]:
     return row
 
 
-def _open(text: Text) -> Text:
+def opened(text: Text) -> Text:
     """The text of a rule with its placeholders as <names>."""
     return Text(_PLACEHOLDER.sub(r"<\1>", text.en), _PLACEHOLDER.sub(r"<\1>", text.zh))
 
 
 def _lines(rule: Rule, text_rule: Optional[TextRule]) -> list[Text]:
-    why, fix = _open(rule.why), _open(rule.fix)
+    why, fix = opened(rule.why), opened(rule.fix)
     lines = [
         Text(f"{rule.id} {rule.name}", f"{rule.id} {rule.name}"),
-        _open(rule.title),
+        opened(rule.title),
         Text(
             f"severity {rule.severity.value}, category {rule.category}, confidence {rule.confidence:.0%}",
             f"级别 {rule.severity.value}，类别 {rule.category}，置信度 {rule.confidence:.0%}",

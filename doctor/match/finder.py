@@ -28,21 +28,19 @@ class AhoFinder:
 
     name = "aho-corasick"
 
-    def __init__(self, atoms: Sequence[Pattern], key: str = "") -> None:
+    def __init__(self, atoms: Sequence[Pattern]) -> None:
         import ahocorasick_rs
 
-        owners = _owners(atoms)
-        self._atoms = list(owners.values())
-        self._automaton = ahocorasick_rs.BytesAhoCorasick(
-            list(owners) or [b"\x00"], implementation=ahocorasick_rs.Implementation.DFA
-        )
+        found = owners(atoms) or {b"\x00": ()}
+        self._atoms = list(found.values())
+        self._automaton = ahocorasick_rs.BytesAhoCorasick(list(found), implementation=ahocorasick_rs.Implementation.DFA)
 
     def find(self, data: bytes) -> Iterable[tuple[int, int]]:
-        owners = self._atoms
+        atoms = self._atoms
         return [
             (start, atom)
             for index, start, _ in self._automaton.find_matches_as_indexes(data.lower(), overlapping=True)
-            for atom in owners[index]
+            for atom in atoms[index]
         ]
 
 
@@ -53,10 +51,10 @@ class PlainFinder:
     _MOST_SHAPES = 50_000
     _DIGITS = b"0123456789"
 
-    def __init__(self, atoms: Sequence[Pattern], key: str = "") -> None:
+    def __init__(self, atoms: Sequence[Pattern]) -> None:
         self._direct: list[tuple[bytes, tuple[int, ...]]] = []
         self._shaped: list[tuple[bytes, tuple[int, ...]]] = []
-        for literal, atoms_of in _owners(atoms).items():
+        for literal, atoms_of in owners(atoms).items():
             shape = literal.translate(None, self._DIGITS)
             if len(shape) < 3:
                 self._direct.append((literal, atoms_of))
@@ -96,7 +94,7 @@ class LittleFirst:
 
     def __init__(self, pack: Pack) -> None:
         self._pack = pack
-        self._literals = list(_owners(pack.atoms).items())
+        self._literals = list(owners(pack.atoms).items())
         self._seen = 0
         self._finder: Optional[Finder] = None
 
@@ -124,28 +122,29 @@ def encoded(literal: str) -> tuple[bytes, ...]:
     return (raw,) if raw.isascii() else (raw, literal.encode("gb18030"))
 
 
-def _owners(atoms: Sequence[Pattern]) -> dict[bytes, tuple[int, ...]]:
+def owners(atoms: Sequence[Pattern]) -> dict[bytes, tuple[int, ...]]:
     """Literal in lower case -> the atoms that need it."""
-    owners: dict[bytes, list[int]] = {}
+    found: dict[bytes, list[int]] = {}
     for number, atom in enumerate(atoms):
         for literal in atom.literals:
             for raw in encoded(literal):
-                numbers = owners.setdefault(raw.lower(), [])
+                numbers = found.setdefault(raw.lower(), [])
                 if numbers[-1:] != [number]:
                     numbers.append(number)
-    return {literal: tuple(numbers) for literal, numbers in owners.items()}
+    return {literal: tuple(numbers) for literal, numbers in found.items()}
 
 
-def _makers() -> dict[str, Any]:
+def makers() -> dict[str, Any]:
+    """The finders by name, fastest first."""
     from doctor.match.hyper import HyperscanFinder
 
     return {maker.name: maker for maker in (HyperscanFinder, AhoFinder, PlainFinder)}
 
 
 def _fastest(pack: Pack) -> Finder:
-    for maker in _makers().values():
+    for maker in makers().values():
         try:
-            finder: Finder = maker(pack.atoms, pack.key)
+            finder: Finder = maker(pack.atoms)
         except ImportError:
             continue
         return finder
@@ -156,5 +155,5 @@ def make_finder(pack: Pack, wanted: Optional[str] = None) -> Finder:
     """The finder that is `wanted` by name, or one that suits the amount of text. Raises ImportError when it cannot be had."""
     if wanted is None:
         return LittleFirst(pack)
-    finder: Finder = _makers()[wanted](pack.atoms, pack.key)
+    finder: Finder = makers()[wanted](pack.atoms)
     return finder

@@ -22,6 +22,8 @@ epoch: 0 step: 000, loss is 0.00000
  00%|███████   | 00/000 [00:00<00:00,  0.00it/s] s/it
 rank_0 worker_0 rank:0 local_rank device_id: 0 device id: 0 card npu npu:0 training train eval model checkpoint ckpt dataset
 info - error - debug - warning - save checkpoint of rank 0 finished. current sample position time cost step_time tokens/s
+[error] the type of a:float00 in 'parameter_dict' is different from the type of it in 'net':float00, then the type convert from float00
+ to float00 in the network. the environment variable is not set, use default. will be deprecated and removed in a future version
 file "/usr/lib/python0.00/site-packages/x.py", line 00, in run traceback
 """
 
