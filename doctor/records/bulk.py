@@ -169,17 +169,16 @@ def _block(chunk: Chunk, lines: _Lines, reads: list[_Read], stream: Stream, alon
     if not reads or len(units) > 1 or ("skipped" in reads[0].columns and not alone):
         return None
     rows, columns, absent = _merged(reads)
-    zero_based = stream.zero_based
-    epochs = columns.get("epoch")
-    if epochs is not None and not zero_based and (epochs == 0).any():
-        if epochs[0] != 0 or "epoch" in absent:
-            return None
-        zero_based = True
-    _complete(columns, absent, zero_based, stream.last_step)
-    words: Fields = {"throughput_unit": units.pop()} if units else {}
-    stream.zero_based = zero_based
+    counter = _counter(columns, absent, stream)
+    if counter is None:
+        return None
+    _complete(columns, absent, counter, stream.last_step)
+    stream.zero_based = counter.zero_based
     if "step" in columns:
         stream.last_step = int(columns["step"][-1])
+    if "epoch" in columns:
+        stream.last_epoch = int(columns["epoch"][-1])
+    words: Fields = {"throughput_unit": units.pop()} if units else {}
     last = reads[-1].template
     stream.names = frozenset([*dict(last.groups), *last.constants])
     return MetricBlock(
@@ -226,7 +225,36 @@ def _merged(reads: list[_Read]) -> tuple[Ints, dict[str, Floats], dict[str, Bool
     return rows, columns, absent
 
 
-def _complete(columns: dict[str, Floats], absent: dict[str, Bools], zero_based: bool, last_step: Optional[int]) -> None:
+class _Counter(NamedTuple):
+    """How global steps are counted: from an epoch 0, and over the ends of epochs."""
+
+    zero_based: bool
+    continuous: bool
+
+
+def _counter(columns: dict[str, Floats], absent: dict[str, Bools], stream: Stream) -> Optional[_Counter]:
+    """As `Stream.complete` finds it out line by line; None when it changes within these records."""
+    epoch, step = columns.get("epoch"), columns.get("step")
+    if epoch is None or step is None:
+        return _Counter(stream.zero_based, stream.continuous)
+    if "epoch" in absent or "step" in absent:
+        return None
+    zero_based = stream.zero_based or bool(epoch[0] == 0)
+    if not zero_based and (epoch == 0).any():
+        return None
+    # beginning with the record before these
+    epochs = np.diff(epoch, prepend=epoch[0] if stream.last_epoch is None else float(stream.last_epoch))
+    gaps = np.diff(step, prepend=step[0] if stream.last_step is None else float(stream.last_step))
+    usual = np.maximum(np.concatenate([[stream.last_gap], gaps[:-1]]), 1)
+    if not stream.continuous and ((epochs == 1) & (gaps > 0) & (gaps <= usual)).any():
+        return None
+    stream.last_gap = int(gaps[-1])
+    return _Counter(zero_based, stream.continuous)
+
+
+def _complete(
+    columns: dict[str, Floats], absent: dict[str, Bools], counter: _Counter, last_step: Optional[int]
+) -> None:
     """As `Stream.complete`, of columns."""
     step = columns.get("step")
     skipped = columns.pop("skipped", None)
@@ -239,13 +267,13 @@ def _complete(columns: dict[str, Floats], absent: dict[str, Bools], zero_based: 
         if missing is not None:
             absent["overflow"] = missing
     epoch, steps = columns.get("epoch"), columns.get("steps")
-    if epoch is None or steps is None:
+    if epoch is None or steps is None or "global_step" in columns:
         return
     placed = (epoch == np.floor(epoch)) & (step >= 0) & (step <= steps)
-    for name in ("epoch", "step", "steps"):
-        if name in absent:
-            placed &= ~absent[name]
+    if "steps" in absent:
+        placed &= ~absent["steps"]
     if placed.any():
-        columns["global_step"] = np.where(placed, (epoch if zero_based else epoch - 1) * steps + step, 0.0)
+        before = 0.0 if counter.continuous else (epoch if counter.zero_based else epoch - 1) * steps
+        columns["global_step"] = np.where(placed, before + step, 0.0)
         if not placed.all():
             absent["global_step"] = ~placed

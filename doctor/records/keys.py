@@ -35,10 +35,11 @@ def _names(role: Role, names: str) -> None:
 # Names are compared as their letters alone, in lower case: `per_step_time` and `per step time` are `persteptime`.
 _names(
     Role("step"),
-    "step globalstep gloablstep trainstep trainingstep curstep currentstep iter iteration globaliter curiter trainiter"
-    " trainiteration globalstepmaxsteps 步 步数 步骤 迭代 迭代次数 当前步数 训练步数 全局步数",
+    "step trainstep trainingstep curstep currentstep iter iteration globaliter curiter trainiter trainiteration evalstep"
+    " evaliter globalstepmaxsteps 步 步数 步骤 迭代 迭代次数 当前步数 训练步数",
 )
-_names(Role("step", 1), "batch episode it batchidx batchindex minibatch")
+_names(Role("step", 1), "batch episode it batchidx batchindex minibatch stepnum totalstep")
+_names(Role("global_step"), "globalstep gloablstep 全局步数")
 _names(Role("steps"), "steps iters iterations totalsteps maxsteps stepsperepoch totaliters 总步数")
 _names(
     Role("epoch"),
@@ -110,6 +111,9 @@ _BLOCKS = _words(
     " previous last restore init scheduler validate eval"
 )
 
+# `DP rank`, `lora rank` and `local rank` are others
+_RANK_MAY_FOLLOW = _words("info debug warning error global train worker")
+
 _UNIT = re.compile(r"\s*\(([A-Za-z/ ]{1,14})\)$")
 _LETTERS = re.compile(r"[^a-z一-鿿]+")
 _SPLIT = re.compile(r"[\s/|-]+")
@@ -129,8 +133,12 @@ def role(key: str) -> Optional[Role]:
     for first in range(len(words)):
         meaning = _NAMES.get(_LETTERS.sub("", "".join(words[first:])))
         if meaning is not None:
-            if any(word in _BLOCKS for word in words[:first]) and words[first - 1 : first] != ["at"]:
-                meaning = None
+            before = words[:first]
+            if meaning.field == "rank":
+                blocked = not _RANK_MAY_FOLLOW.issuperset(before)
+            else:
+                blocked = any(word in _BLOCKS for word in before) and before[-1] != "at"
+            meaning = None if blocked else meaning
             break
     if meaning is None and words and _LOSS.search(" ".join(words[-2:])):
         meaning = _loss(key)

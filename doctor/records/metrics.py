@@ -45,11 +45,11 @@ class MetricReader:
         if stream is None:
             stream = self._streams[chunk.source] = Stream(self._shared)
         if len(chunk.data) < BULK_BYTES:
-            return [*self._single(chunk, stream, _candidates(chunk.data))]
+            return [*self._single(chunk, stream, _candidates(chunk.data, 0, len(chunk.data)))]
         bulk = read_bulk(chunk, stream)
         if bulk is None:
             stream.used.clear()
-            found = [*self._single(chunk, stream, _candidates(chunk.data))]
+            found = [*self._single(chunk, stream, _candidates(chunk.data, 0, len(chunk.data)))]
             stream.choose_main()
             return [*found]
         if len(bulk.others) > len(bulk.block):
@@ -70,7 +70,7 @@ class MetricReader:
                 step = block.columns.get("step")
                 stream.last_step = int(step[before - 1]) if step is not None else stream.last_step
                 done = before
-            items.extend(self._single(chunk, stream, iter([(start, end)])))
+            items.extend(self._single(chunk, stream, _candidates(chunk.data, start, end)))
         if done < len(block):
             items.append(block.part(done, len(block)) if done else block)
             stream.last_step = last_step
@@ -105,17 +105,18 @@ def _finder() -> Any:
     return ahocorasick_rs.BytesAhoCorasick(list(WORDS), implementation=ahocorasick_rs.Implementation.DFA)
 
 
-def _candidates(data: bytes) -> Iterator[tuple[int, int]]:
-    """The lines (start, end; cut at ``\\n`` and ``\\r``) that hold one of WORDS."""
+def _candidates(data: bytes, begin: int, stop: int) -> Iterator[tuple[int, int]]:
+    """The lines (start, end; cut at ``\\n`` and ``\\r``) between two places that hold one of WORDS."""
+    part = data if stop - begin == len(data) else data[begin:stop]
     done = 0
-    for _, at, _ in _finder().find_matches_as_indexes(data):
+    for _, at, _ in _finder().find_matches_as_indexes(part):
         if at < done:
             continue
-        start = data.rfind(b"\n", done, at) + 1 or done
-        start = data.rfind(b"\r", start, at) + 1 or start
-        end = data.find(b"\n", at)
-        end = len(data) if end < 0 else end
-        carriage = data.find(b"\r", at, end)
+        start = part.rfind(b"\n", done, at) + 1 or done
+        start = part.rfind(b"\r", start, at) + 1 or start
+        end = part.find(b"\n", at)
+        end = len(part) if end < 0 else end
+        carriage = part.find(b"\r", at, end)
         end = end if carriage < 0 else carriage
-        yield start, end
+        yield begin + start, begin + end
         done = end

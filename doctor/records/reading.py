@@ -26,12 +26,14 @@ _SUMMARY = re.compile(r"(?i)epoch time\b|['\"]?train_runtime|per sink_size step 
 _BARE_RATE = re.compile(
     r"(?<![:=\d.])\s(\d+(?:\.\d+)?) ((?:imgs?|images?|samples?|tokens?|sequences?)/(?:s|sec|second)\b)"
 )
+# `0.30s/it`, `(0.123 sec/step)`
+_BARE_TIME = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)\s?(ms|s|sec)/(?:step|it|iter)\b")
 _OVERFLOW = re.compile(r"溢出(?!次数|检测)")
 # the tuple (loss, overflow, scale) of the model zoo's loss-scaling cells
 _TUPLE = re.compile(r"\s*,\s*(True|False)\s*,\s*([\d.]+)\s*\)")
 # MindSpore's own name, in ms also where no unit is printed
 _PER_STEP_TIME = re.compile(r"(?i)(?:avg )?per[ _]step[ _]time")
-COUNTS = ("epoch", "epochs", "step", "steps", "skipped")
+COUNTS = ("epoch", "epochs", "step", "steps", "global_step", "skipped", "rank")
 
 
 class Place(NamedTuple):
@@ -58,6 +60,8 @@ class Reading:
             if value != value:
                 return
             value = whole(value)
+        if name == "overflow":
+            value = bool(value)
         self.fields[name] = value * factor if factor != 1.0 else value
         self.places[name] = Place(span.start, span.end, factor)
 
@@ -103,7 +107,7 @@ def reading_of(found: Iterable[Pair], line: str) -> Optional[Reading]:
     _loss(best.get("loss"), line, reading)
     _numbers(best, line, reading)
     _overflow(best, line, reading)
-    _times(best, reading)
+    _times(best, line, reading)
     _kind(best.get("loss"), line, reading.fields)
     return reading if _is_record(reading.fields, "loss" in best) else None
 
@@ -129,8 +133,14 @@ def _counts(best: dict[str, Pair], reading: Reading) -> None:
             reading.put("steps", step.total)
     if steps and "steps" not in reading.fields:
         reading.put("steps", steps.value)
-    if "skipped" in best:
-        reading.put("skipped", best["skipped"].value)
+    for name in ("skipped", "rank", "global_step"):
+        if name in best:
+            reading.put(name, best[name].value)
+    if "step" not in reading.fields and "global_step" in reading.fields:
+        reading.fields["step"], reading.places["step"] = reading.fields["global_step"], reading.places["global_step"]
+        del reading.fields["global_step"], reading.places["global_step"]
+        if best["global_step"].total and "steps" not in reading.fields:
+            reading.put("steps", best["global_step"].total)
 
 
 def _loss(pair: Optional[Pair], line: str, reading: Reading) -> None:
@@ -168,13 +178,15 @@ def _numbers(best: dict[str, Pair], line: str, reading: Reading) -> None:
 
 def _overflow(best: dict[str, Pair], line: str, reading: Reading) -> None:
     flag = best.get("overflow")
-    if flag and flag.value.text.lower() in ("true", "false", "0", "1"):
-        reading.fields["overflow"] = flag.value.text.lower() in ("true", "1")
+    if flag and flag.value.text.lower() in ("true", "false"):
+        reading.fields["overflow"] = flag.value.text.lower() == "true"
+    elif flag:
+        reading.put("overflow", flag.value)
     elif "overflow" not in reading.fields and not line.isascii() and _OVERFLOW.search(line):
         reading.fields["overflow"] = True
 
 
-def _times(best: dict[str, Pair], reading: Reading) -> None:
+def _times(best: dict[str, Pair], line: str, reading: Reading) -> None:
     for name in ("step_time_ms", "data_time_ms"):
         pair = best.get(name)
         if pair is None:
@@ -186,6 +198,9 @@ def _times(best: dict[str, Pair], reading: Reading) -> None:
         # a bare `time` is that of a step only in a line about a step
         if factor is not None and (pair.role.quality == 0 or "step" in reading.fields):
             reading.put(name, pair.value, factor)
+    bare = _BARE_TIME.search(line) if "step_time_ms" not in reading.fields and "step" in reading.fields else None
+    if bare:
+        reading.put("step_time_ms", Span(*bare.span(1), bare.group(1)), MILLISECONDS[bare.group(2)])
 
 
 def _kind(loss: Optional[Pair], line: str, fields: Fields) -> None:

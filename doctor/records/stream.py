@@ -38,6 +38,11 @@ class Stream:
         self.last_step: Optional[int] = None
         #: an epoch 0 was seen: epochs count from there
         self.zero_based = False
+        self.last_epoch: Optional[int] = None
+        #: between the last two steps
+        self.last_gap = 0
+        #: steps were seen to go on over the end of an epoch: they are global already
+        self.continuous = False
         #: what the last record held, to tell whether a line without its newline is complete
         self.names: frozenset[str] = frozenset()
 
@@ -113,10 +118,16 @@ class Stream:
             # Megatron counts the skipped ones since its last line; only all of them make an overflow of the line
             since = step - self.last_step if self.last_step is not None else step
             fields["overflow"] = 0 < since <= skipped
+        if isinstance(epoch, int):
+            gap = step - self.last_step if self.last_step is not None else 0
+            if self.last_epoch is not None and epoch == self.last_epoch + 1:
+                self.continuous |= 0 < gap <= max(self.last_gap, 1)
+            self.last_epoch, self.last_gap = epoch, gap
+            if isinstance(steps, int) and "global_step" not in fields and 0 <= step <= steps:
+                self.zero_based |= epoch == 0
+                before = 0 if self.continuous else (epoch if self.zero_based else epoch - 1) * steps
+                fields["global_step"] = before + step
         self.last_step = step
-        if isinstance(epoch, int) and isinstance(steps, int) and "global_step" not in fields and 0 <= step <= steps:
-            self.zero_based = self.zero_based or epoch == 0
-            fields["global_step"] = (epoch if self.zero_based else epoch - 1) * steps + step
         return fields
 
 

@@ -80,6 +80,8 @@ class Template:
                 found[name] = value
             elif name in COUNTS or name == "rank":
                 found[name] = int(text) if text.isdigit() else whole(float(text))
+            elif name == "overflow":
+                found[name] = bool(float(text))
             else:
                 found[name] = float(text) if factor == 1.0 else float(text) * factor
         return found

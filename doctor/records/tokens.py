@@ -25,20 +25,22 @@ _PAIR = re.compile(
       (?<![A-Za-z_第])(?!第|(?:step|iter|epoch)\d)
       (?P<key>(?:\w+_loss:(?=loss\b))?{_WORD}(?:[ /]{_WORD}){{0,5}}?(?:\s?\([A-Za-z/\s]{{1,14}}\))?)
       (?:
-        # `key: value`, `key = [value`, `key is value`
-        ["']?\s*(?:[:=]|(?<=\s)(?:is|为|是)(?=\s))(?P<strong>\s*["'\[(]*\s*)
+        # `key: value`, `key = [value`, `key is value`, `key || value`
+        ["']?\s*(?:[:=]|\|{{1,2}}|(?<=\s)(?:is|为|是)(?=\s))(?P<strong>\s*["'\[(]*\s*(?:(?:tensor|array|np\.float\d+)\()?)
         (?P<value>{_NUMBER}|{_NOT_FINITE}(?!\s+or\b)|(?:True|False|None|null|true|false|N/A|unavailable)\b)
       |
         # `key[value`, `key value`, `key-value`
         (?P<weak>\s*[\[(]\s*["']?\s*|\s+|-(?=\d))
         (?P<wvalue>{_NUMBER}|{_NOT_FINITE}(?!\s+(?:iter|step|or\b)))
       )
+      # `1epoch 1iter` has its names behind; but `2.5epoch: 3` is the end of one line and the beginning of another
+      (?!(?:epoch|iter|step)\b(?!\s*[:=\[]))
     |
       # attached: `step374`
       (?<![A-Za-z_])(?P<akey>step|iter|epoch)(?P<avalue>\d+)\b(?!\.)
     |
       # the number first: `1epoch 1iter`, `第 120 步`
-      (?<![\w.])(?P<nvalue>\d+)(?:(?P<nkey>epoch|iter|step)\b|\s?(?P<zkey>步|轮))
+      (?<![\w.])(?P<nvalue>\d+)(?:(?P<nkey>epoch|iter|step)\b|\s?(?P<zkey>步|轮|epoch(?='s)))
     )
     # `3/ 19`, `[2.1/2.3`, `0 of 62475`
     (?:["']?\s*(?:/|\bof\b)\s*(?P<total>{_NUMBER}|{_NOT_FINITE}))?
@@ -55,8 +57,12 @@ _THOUSANDS = re.compile(r"(?:,\d{3})+(?!\d)")
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _TENSOR = re.compile(r"Tensor\(shape=\[[^\]]*\],\s*dtype=\w+,\s*value=\s*([^)]*?)\s*\)")
-# `Epoch [1][50/7330]` counts the step in the second bracket
-_BRACKETS = re.compile(r"(?i)(epoch(?:\(\w+\))?\s*\[\s*\d+)\]\s*\[\s*(\d+\s*/\s*\d+)\]")
+# `Epoch [1][50/7330]`, `epoch 001:  100 / 1000`: what follows an epoch without a name counts its steps
+_STEP_BEHIND = re.compile(r"\]?\s*[\[:]\s*(?P<value>\d+)\s*/\s*(?P<total>\d+)(?![\d/:-])")
+# `Train: [1/300][100/1251]`
+_BOTH = re.compile(r"\[\s*(?P<epoch>\d+)/(?P<epochs>\d+)\]\s*\[\s*(?P<value>\d+)/(?P<total>\d+)\]")
+# `loss at step 100: 2.5`
+_LOSS_BEHIND = re.compile(rf"\s*(?:[:=]|\bis\b)\s*(?P<value>{_NUMBER}|{_NOT_FINITE})")
 _WIDE = str.maketrans("：，（）［］＝／｜", ":,()[]=/|")
 
 
@@ -92,22 +98,23 @@ def clean(line: str) -> str:
         line = line.translate(_WIDE)
     if "Tensor(" in line:
         line = _TENSOR.sub(r"\1", line)
-    if "][" in line:
-        line = _BRACKETS.sub(r"\1] step [\2]", line)
     return line
 
 
 def pairs(line: str) -> Iterator[Pair]:
     """The names that mean something, with their values, in order. `line` comes from `clean`."""
+    both = _BOTH.search(line)
+    if both:
+        yield Pair("epoch", Role("epoch", 2), _span(both, "epoch"), _span(both, "epochs"), "")
+        yield Pair("step", Role("step", 2), _span(both, "value"), _span(both, "total"), "")
     for match in _PAIR.finditer(line):
-        kind = match.lastgroup
         key = match["key"] or match["akey"] or match["nkey"] or match["zkey"]
         meaning = role(key)
         if meaning is None:
             continue
         kind = next(name for name in ("value", "wvalue", "avalue", "nvalue") if match[name] is not None)
-        value = Span(*match.span(kind), match[kind])
-        total = Span(*match.span("total"), match["total"]) if match["total"] is not None else None
+        value = _span(match, kind)
+        total = _span(match, "total") if match["total"] is not None else None
         if total is None and _DATE.match(line, value.end):
             continue
         pair = Pair(key, meaning, value, total, match["unit"] or "")
@@ -117,6 +124,24 @@ def pairs(line: str) -> Iterator[Pair]:
         if meaning.field == "throughput":
             pair = pair._replace(value=_with_thousands(line, value))
         yield pair
+        yield from _behind(line, pair)
+
+
+def _behind(line: str, pair: Pair) -> Iterator[Pair]:
+    """A number without a name of its own, that belongs to the one before it."""
+    if pair.role.field == "epoch" and pair.total is None:
+        step = _STEP_BEHIND.match(line, pair.end)
+        if step:
+            yield Pair("step", Role("step", 1), _span(step, "value"), _span(step, "total"), "")
+    elif pair.role.field == "step" and " at " in pair.key:
+        name = pair.key[: pair.key.rindex(" at ")]
+        meaning, loss = role(name), _LOSS_BEHIND.match(line, pair.end)
+        if loss and meaning and meaning.field == "loss":
+            yield Pair(name, meaning, _span(loss, "value"), None, "")
+
+
+def _span(match: re.Match[str], name: str) -> Span:
+    return Span(*match.span(name), match[name])
 
 
 def _with_thousands(line: str, value: Span) -> Span:

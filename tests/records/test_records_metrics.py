@@ -167,6 +167,55 @@ LINES: dict[str, tuple[str, dict[str, Any]]] = {
         "  data_time: 0.0246  memory: 3918  loss: 1.5000  loss_cls: 0.9",
         {"epoch": 2, "step": 50, "steps": 7330, "loss": 1.5, "lr": 2e-05, "memory_mb": 3918.0, "step_time_ms": None},
     ),
+    "llm.c": (
+        "step 1/19560 | loss 11.009100 (+nanz)| norm 15.3720 (+nanz)| lr 8.57e-07 | 2543.21 ms | 206147 tok/s",
+        {"step": 1, "steps": 19560, "loss": 11.0091, "grad_norm": 15.372, "lr": 8.57e-07},
+    ),
+    "modded-nanogpt, before its first average": (
+        "step:5/5100 train_loss:4.5123 train_time:8199ms step_avg:nanms",
+        {"step": 5, "loss": 4.5123, "step_time_ms": None, "evaluation": False},
+    ),
+    "modded-nanogpt validation": (
+        "step:125/5100 val_loss:4.3210 train_time:10199ms step_avg:80.12ms",
+        {"step": 125, "loss": 4.321, "evaluation": True},
+    ),
+    "fairseq": (
+        "2024-01-01 00:00:00 | INFO | train_inner | epoch 002:    100 / 1000 loss=10.123, ppl=724.1, num_updates=1100,"
+        " lr=1.25e-05, gnorm=2.5, loss_scale=64, train_wall=20",
+        {
+            "epoch": 2,
+            "step": 100,
+            "steps": 1000,
+            "global_step": 1100,
+            "loss": 10.123,
+            "grad_norm": 2.5,
+            "loss_scale": 64.0,
+        },
+    ),
+    "swift": (
+        "{'loss': 1.2345, 'grad_norm': 1.1, 'learning_rate': 1e-05, 'memory(GiB)': 45.5, 'epoch': 0.1,"
+        " 'global_step/max_steps': '10/100', 'percentage': '10.00%'}",
+        {"step": 10, "steps": 100, "epoch": 0.1, "memory_mb": 46592.0},
+    ),
+    "ranks in other senses": (
+        "iteration: 100/1000 | DP rank: 3 | lm_loss: 2.34 | grad_norm: 1.0",
+        {"step": 100, "loss": 2.34, "rank": None},
+    ),
+    "rank in the middle": ("rank[5], iter[7], loss[3.5], overflow:False", {"rank": 5, "step": 7, "loss": 3.5}),
+    "thousands": ("step: 10 loss: 2.5 tps: 12,345", {"throughput": 12345.0, "throughput_unit": "tokens/s"}),
+    "torch tensor": ("step 7, training loss: tensor(2.25, device='npu:0')", {"step": 7, "loss": 2.25}),
+    "MindSpore tensors": (
+        "epoch[0], iter[100], loss:(Tensor(shape=[], dtype=Float32, value= 50.25), Tensor(shape=[], dtype=Bool, value="
+        " True), Tensor(shape=[], dtype=Float32, value= 32768)), cur_lr:0.000660",
+        {"epoch": 0, "step": 100, "loss": 50.25, "overflow": True, "loss_scale": 32768.0, "lr": 0.00066},
+    ),
+    "colours": (
+        "\x1b[32m2025-05-06 10:00:01\x1b[0m | INFO - step: \x1b[33m120\x1b[0m, loss: \x1b[31m2.5\x1b[0m, lr: 1.2e-4",
+        {"step": 120, "loss": 2.5, "lr": 1.2e-4},
+    ),
+    "loss behind its step": ("Average loss at step 100: 2.5", {"step": 100, "loss": 2.5}),
+    "time per step without a name": ("step 200 loss 2.5 9.8 s/step", {"step": 200, "step_time_ms": 9800.0}),
+    "an overflow flag in digits": ("step: 3, loss: 2.5, overflow: 1.000000", {"overflow": True}),
     "srun": ("3: step 5 loss 9.25", {"rank": 3, "step": 5, "loss": 9.25}),
     "Chinese": (
         "[训练] 第 120 步 损失值：2.345 学习率：0.0001 梯度溢出，损失缩放降为：1024",
@@ -205,6 +254,9 @@ def test_step_lines(name: str) -> None:
         "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0",
         "    loss = self.network(*inputs)/",
         '{"event": "opened", "finding": {"rule": "RUN-NAN-001", "evidence": [{"text": "epoch: 1 step: 5, loss is nan"}]}}',
+        "Best val loss at step 100: 2.5",
+        "| Loss | 0.3-1.5, average loss for last epoch is in 0.8-1.0 |",
+        "scale_window                    steps for once updatation of loss scale: N, default is 1000",
         "Loading checkpoint shards: 100%|##########| 3/3 [00:05<00:00,  1.70s/it]",
     ],
 )
@@ -243,6 +295,22 @@ def test_a_line_cut_at_the_end_of_the_file_is_not_believed() -> None:
     whole = "{ Epoch:[  1/  2], step:[    3/ 1024], loss: 9.800, per_step_time: 1750ms, lr: 9.98e-06\n"
     found = metrics(whole + "{ Epoch:[  1/  2], step:[    4/ 1024], loss: 9.")
     assert [m.step for m in found] == [3]
+
+
+def test_steps_that_go_on_over_the_end_of_an_epoch_are_global_already() -> None:
+    text = "".join(
+        f"epoch: {epoch}, iter: {step}/90, loss: 2.5\n" for epoch, step in [(1, 10), (1, 20), (2, 30), (2, 40), (3, 50)]
+    )
+    assert [m.global_step for m in metrics(text)] == [10, 20, 30, 40, 50]
+    again = "".join(
+        f"epoch: {epoch}, iter: {step}/20, loss: 2.5\n" for epoch, step in [(1, 10), (1, 20), (2, 10), (2, 20)]
+    )
+    assert [m.global_step for m in metrics(again)] == [10, 20, 30, 40]
+
+
+def test_another_rank_of_the_same_make_is_read_from_its_prefix() -> None:
+    found = metrics("".join(f"[rank{rank}]: step {step} loss 2.5\n" for step in range(3) for rank in (1, 12)))
+    assert [(m.rank, m.step) for m in found] == [(1, 0), (12, 0), (1, 1), (12, 1), (1, 2), (12, 2)]
 
 
 def test_places_are_those_of_the_line() -> None:
