@@ -63,7 +63,7 @@ def collect(machine: Optional[Machine] = None, python: Optional[str] = None, dee
         "devices": nodes,
         "hccn": {**hccn.configuration(machine), "ports": npu.hccn_answers(outputs)},
         "env": {name: machine.environ[name] for name in sorted(machine.environ) if _VARIABLES.match(name)},
-        "launch": _guarded(errors, "launch", lambda: launch.facts(machine), {}),
+        "launch": _guarded(errors, "launch", lambda: launch.facts(machine, bool(nodes["davinci"])), {}),
         **answer,
         "cwd": machine.cwd,
         "errors": errors,

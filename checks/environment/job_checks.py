@@ -175,6 +175,20 @@ def hccl_variables_differ(subject: Inspection) -> Iterator[Finding]:
             )
 
 
+#: what every process of a job must have alike
+_AGREED = (
+    "MS_SCHED_HOST",
+    "MS_SCHED_PORT",
+    "MS_WORKER_NUM",
+    "MS_NODE_TIMEOUT",
+    "MS_TOPO_TIMEOUT",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "RANK_SIZE",
+    "WORLD_SIZE",
+)
+
+
 @check(
     Rule(
         id="ENV-JOB-004",
@@ -193,18 +207,22 @@ def hccl_variables_differ(subject: Inspection) -> Iterator[Finding]:
 )
 def launcher_variables_differ(subject: Inspection) -> Iterator[Finding]:
     hosts = needs_several(subject)
-    for name in (
-        "MS_SCHED_HOST",
-        "MS_SCHED_PORT",
-        "MS_WORKER_NUM",
-        "MASTER_ADDR",
-        "MASTER_PORT",
-        "RANK_SIZE",
-        "WORLD_SIZE",
-    ):
+    for name in _AGREED:
         groups = _values(hosts, lambda host, name=name: host.env.get(name))  # type: ignore[misc]
         if len(groups) > 1:
             yield launcher_variables_differ.finding(evidence=_evidence(groups, name), name=name, spread=_spread(groups))
+    for name in ("MS_NODE_ID", "RANK_ID"):
+        for number, same in _values(hosts, lambda host, name=name: host.env.get(name)).items():  # type: ignore[misc]
+            if len(same) > 1:
+                labels = ", ".join(host.label for host in same)
+                yield phrased(
+                    launcher_variables_differ.finding(evidence=_evidence({number: same}, name), name=name),
+                    spread=Text(f"{labels} all have {name}={number}", f"{labels} 的 {name} 都是 {number}"),
+                ).with_(
+                    title=Text(
+                        f"{name}={number} is set on {len(same)} nodes", f"{len(same)} 个节点都设置了 {name}={number}"
+                    )
+                )
     tables = _values(hosts, lambda host: host.facts.text("launch", "rank_table", "sha256"))
     if len(tables) > 1:
         short = {digest[:12]: same for digest, same in tables.items()}

@@ -163,18 +163,24 @@ def launcher_variables_inconsistent(host: Host) -> Iterator[Finding]:
 )
 def scheduler_port_in_use(host: Host) -> Iterator[Finding]:
     master = host.facts.at("launch", "master")
-    state = master.text("port_state")
-    if state is None:
+    state, port = master.text("port_state"), master.integer("port")
+    default = host.facts.text("launch", "default_port_state")
+    if state is None and default is None:
         raise Skip(Text("no scheduler port is set for this host", "没有为本机设置调度端口"))
+    if state is None:
+        state, port = default, 8118
     if state != "in use" or host.env.get("MS_ROLE") == "MS_WORKER":
         return
-    port = master.integer("port") or 0
+    port = port or 0
+    free = port + 1 if port < 65535 else 8118
+    chosen = "MS_SCHED_PORT" in host.env or "MASTER_PORT" in host.env
     yield scheduler_port_in_use.finding(
         evidence=(Evidence("value", "environment", key="MS_SCHED_PORT", text=f"binding to port {port} says: in use"),),
+        severity=Severity.ERROR if chosen else Severity.WARNING,
         fixes=(
             Fix(
                 scheduler_port_in_use.rule.fix,
-                command=f"ss -ltnp | grep :{port}; export MS_SCHED_PORT={port + 1 if port < 65535 else 8118}",
+                command=f"export MS_SCHED_PORT={free}" if chosen else f"msrun --master_port={free} …",
                 applicability="unsafe",
                 verify=f"ss -ltnp | grep :{port}",
             ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional
 
 from doctor.check import Skip
 from doctor.checks.environment.host import Host
@@ -115,17 +114,28 @@ def declared_requirement_broken(host: Host) -> Iterator[Finding]:
     owners = [name for name in _OWNERS if host.facts.texts("distributions", name, "requires")]
     if not owners:
         raise Skip(Text("no package is installed whose requirements matter here", "没有安装需要检查依赖的包"))
-    environment = _marker_environment(host)
     for owner in owners:
-        for line in host.facts.texts("distributions", owner, "requires"):
-            requirement = parse(line)
-            if requirement is None or requirement.name in _ELSEWHERE.get(owner, ()):
-                continue
-            if applies(requirement.marker, environment) is not True:
-                continue
-            finding = _unmet(host, owner, requirement)
-            if finding is not None:
-                yield finding
+        wanted = _wanted(host, owner)
+        for requirement in wanted:
+            version = host.packages.get(requirement.name)
+            if version is not None and requirement.specifier and satisfies(version, requirement.specifier) is False:
+                yield _outside(host, owner, requirement, version)
+        missing = [requirement for requirement in wanted if requirement.name not in host.packages]
+        if missing:
+            yield _missing(host, owner, missing)
+
+
+def _wanted(host: Host, owner: str) -> list[Requirement]:
+    """What an installed package declares for this interpreter, without what other rules judge."""
+    environment = _marker_environment(host)
+    parsed = [parse(line) for line in host.facts.texts("distributions", owner, "requires")]
+    return [
+        requirement
+        for requirement in parsed
+        if requirement is not None
+        and requirement.name not in _ELSEWHERE.get(owner, ())
+        and applies(requirement.marker, environment) is True
+    ]
 
 
 #: The packages whose requirements matter to training, and what other rules say of them.
@@ -162,49 +172,72 @@ def _marker_environment(host: Host) -> dict[str, str]:
     }
 
 
-def _unmet(host: Host, owner: str, requirement: Requirement) -> Optional[Finding]:
-    version = host.packages.get(requirement.name)
-    owned = host.packages.get(owner) or "?"
+def _outside(host: Host, owner: str, requirement: Requirement, version: str) -> Finding:
     wanted = requirement.name + requirement.specifier
-    if version is None:
-        found = Text("it is not installed", "但没有安装")
-        severity = Severity.ERROR if requirement.name in _ESSENTIAL else Severity.WARNING
-    elif requirement.specifier and satisfies(version, requirement.specifier) is False:
-        found = Text(f"installed is {version}", f"而安装的是 {version}")
-        exact = requirement.specifier.startswith(("==", "~="))
-        severity = Severity.ERROR if exact and requirement.name in _ESSENTIAL else Severity.WARNING
-    else:
-        return None
+    exact = requirement.specifier.startswith(("==", "~="))
     note = Text("", "")
-    if requirement.name == "protobuf" and owner == "mindspore" and version is not None:
+    if requirement.name == "protobuf" and owner == "mindspore":
         note = Text(
             " CANN's guides pin protobuf 3.20; this MindSpore needs the newer one, and does not use CANN's.",
             " CANN 安装文档里固定 protobuf 3.20，但该 MindSpore 需要更新的版本，请以 MindSpore 为准。",
         )
+    return phrased(
+        _broken(
+            host,
+            owner,
+            (requirement,),
+            severity=Severity.ERROR if exact and requirement.name in _ESSENTIAL else Severity.WARNING,
+            note=note,
+            requirement=wanted,
+        ),
+        found=Text(f"installed is {version}", f"而安装的是 {version}"),
+    )
+
+
+def _missing(host: Host, owner: str, missing: list[Requirement]) -> Finding:
+    names = ", ".join(requirement.name for requirement in missing)
+    needed = owner == "mindspore" or any(requirement.name in _ESSENTIAL for requirement in missing)
+    many = len(missing) > 1
+    return phrased(
+        _broken(
+            host,
+            owner,
+            tuple(missing),
+            severity=Severity.ERROR if needed else Severity.WARNING,
+            note=Text("", ""),
+            requirement=names,
+        ),
+        found=Text("they are not installed" if many else "it is not installed", "但没有安装"),
+    )
+
+
+def _broken(
+    host: Host, owner: str, requirements: tuple[Requirement, ...], *, severity: Severity, note: Text, requirement: str
+) -> Finding:
     rule = declared_requirement_broken.rule
-    finding = rule.finding(
+    version = host.packages.get(owner) or "?"
+    wanted = " ".join(f'"{one.name}{one.specifier}"' for one in requirements)
+    return rule.finding(
         rule.why + note,
-        evidence=(
+        evidence=tuple(
             Evidence(
                 "file",
-                f"METADATA of {owner} {owned}",
+                f"METADATA of {owner} {version}",
                 key="Requires-Dist",
-                text=wanted,
-                observed=version,
-                expected=requirement.specifier or "any version",
-            ),
+                text=one.name + one.specifier,
+                observed=host.packages.get(one.name),
+                expected=one.specifier or "any version",
+            )
+            for one in requirements
         ),
         severity=severity,
         fixes=(
-            Fix(
-                rule.fix, command=f'{pip(host)} install "{wanted}"', applicability="unsafe", verify=f"{pip(host)} check"
-            ),
+            Fix(rule.fix, command=f"{pip(host)} install {wanted}", applicability="unsafe", verify=f"{pip(host)} check"),
         ),
         owner=owner,
-        version=owned,
-        requirement=wanted,
+        version=version,
+        requirement=requirement,
     )
-    return phrased(finding, found=found)
 
 
 @host_check(

@@ -243,14 +243,16 @@ def driver_older_than_cann(host: Host) -> Iterator[Finding]:
     verdict = pairs.cann_driver(host)
     if verdict is None:
         raise Skip(Text("the version of the driver or of CANN is not known", "驱动或 CANN 的版本未知"))
-    if verdict.state == pairs.UNKNOWN:
+    if verdict.state == pairs.UNKNOWN and not _named_by_driver(host):
         raise Skip(
             Text(
                 f"the table has no driver for CANN {host.cann_version}",
                 f"版本表中没有 CANN {host.cann_version} 的配套驱动",
             )
         )
-    if verdict.state != pairs.OLDER or host.cann_version is None or host.driver_version is None:
+    # The driver's own list of CANN trains is the exact answer where it names this one.
+    named = _named_by_driver(host)
+    if named or verdict.state != pairs.OLDER or host.cann_version is None or host.driver_version is None:
         return
     arch = host.system.text("machine") or "aarch64"
     upgrade = Fix(
@@ -269,6 +271,11 @@ def driver_older_than_cann(host: Host) -> Iterator[Finding]:
         cann=host.cann_version,
         expected=" / ".join(verdict.expected),
     )
+
+
+def _named_by_driver(host: Host) -> bool:
+    inner = host.cann.text("innerversion") or ""
+    return any(inner.startswith(train) for train in host.driver.texts("compatible_cann") if train)
 
 
 @host_check(

@@ -15,9 +15,16 @@ TABLE_LIMIT = 8 * 1024 * 1024
 DEFAULT_PORT = 8118
 
 
-def facts(machine: Machine) -> dict[str, Any]:
-    """``{rank_table, host_file, master}``: each None where nothing names one."""
-    return {"rank_table": _rank_table(machine), "host_file": _host_file(machine), "master": _master(machine)}
+def facts(machine: Machine, trains: bool = False) -> dict[str, Any]:
+    """``{rank_table, host_file, master, default_port_state}``: each None where nothing names one. On a machine that
+    `trains`, the port that msrun takes by default is looked at too."""
+    master = _master(machine)
+    return {
+        "rank_table": _rank_table(machine),
+        "host_file": _host_file(machine),
+        "master": master,
+        "default_port_state": _port_state(DEFAULT_PORT) if trains and master is None else None,
+    }
 
 
 def _rank_table(machine: Machine) -> Optional[dict[str, Any]]:

@@ -139,10 +139,11 @@ class Tree:
             "UserName=HwHiAiUser\nUserGroup=HwHiAiUser\nDriver_Install_Type=full\nDriver_Install_Path_Param=/usr/local/Ascend\n"
             "Driver_Install_For_All=yes\nFirmware_Install_Path_Param=/usr/local/Ascend\n",
         )
+        trains = "[V100R001C19],[V100R001C25]" if version.startswith(("25", "26")) else "[V100R001C13],[V100R001C15]"
         self.file(
             "/usr/local/Ascend/driver/version.info",
             f"Version={version}\nascendhal_version=7.35.23\nInnerversion=V100R001C25SPC002B220\n"
-            f"compatible_version=[V100R001C19],[V100R001C25]\ncompatible_version_fw={firmware_range}\n",
+            f"compatible_version={trains}\ncompatible_version_fw={firmware_range}\n",
         )
         if firmware is not None:
             self.file("/usr/local/Ascend/firmware/version.info", f"Version={firmware}\npackage_version={version}\n")

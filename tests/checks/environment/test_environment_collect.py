@@ -156,7 +156,7 @@ def test_driver_and_firmware(tree: Tree) -> None:
         "7.1.0.11.220",
         ["7.0.0", "7.2.99"],
     )
-    assert facts["compatible_cann"] == ["V100R001C19", "V100R001C25"]
+    assert facts["compatible_cann"] == ["V100R001C13", "V100R001C15"]
 
 
 # --------------------------------------------------------------------------- npu-smi

@@ -74,6 +74,10 @@ def change_master(facts: dict[str, Any]) -> None:
     facts["env"]["MS_SCHED_HOST"] = "10.0.0.2"
 
 
+def same_node_id(facts: dict[str, Any]) -> None:
+    facts["env"]["MS_NODE_ID"] = "0"
+
+
 def change_tls(facts: dict[str, Any]) -> None:
     for port in facts["hccn"]["ports"]:
         port["tls"] = 1
@@ -93,13 +97,14 @@ def change_devices(facts: dict[str, Any]) -> None:
     ("change", "rule"),
     [
         (change_version, "ENV-JOB-001"), (change_cann, "ENV-JOB-001"), (change_name, "ENV-JOB-002"), (change_timeout, "ENV-JOB-003"), (drop_timeout, "ENV-JOB-003"),
-        (change_master, "ENV-JOB-004"), (change_tls, "ENV-NET-004"), (change_clock, "ENV-JOB-005"), (change_devices, "ENV-JOB-006"),
+        (change_master, "ENV-JOB-004"), (same_node_id, "ENV-JOB-004"), (change_tls, "ENV-NET-004"), (change_clock, "ENV-JOB-005"), (change_devices, "ENV-JOB-006"),
     ],
 )  # fmt: skip
 def test_one_difference_is_one_finding(tmp_path: Path, change: Callable[[dict[str, Any]], None], rule: str) -> None:
-    second = healthy("node-2")
+    first, second = healthy("node-1"), healthy("node-2")
+    first["facts"]["env"]["MS_NODE_ID"] = "0"
     change(second["facts"])
-    found = judged(tmp_path, healthy("node-1"), second)
+    found = judged(tmp_path, first, second)
     assert set(found) == {rule}
     assert len(found[rule]) == 1
     assert len(found[rule][0].evidence) >= 2
