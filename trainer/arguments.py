@@ -158,7 +158,6 @@ class TrainingArguments:
     num_train_epochs: float = setting(1.0, Number(0, 1e6, above=True), "epochs")
     max_steps: Optional[int] = setting(None, Maybe(Number(-1, 10**9, integer=True)), "total_steps")
     per_device_train_batch_size: int = setting(8, _COUNT, "batch_size")
-    per_device_eval_batch_size: Optional[int] = setting(None, Maybe(_COUNT))
     gradient_accumulation_steps: int = setting(1, _COUNT)
 
     learning_rate: float = setting(3e-4, _RATE)

@@ -48,8 +48,8 @@ def train(
     last = 0
     try:
         loop = _assemble(config, folder, journal, resume, started)
-        loop.parent = parent
-        from doctor.trainer.loop import Stopped
+        loop.stop.parent = parent
+        from doctor.trainer.stopping import Stopped
 
         try:
             loop.run()
@@ -85,15 +85,22 @@ def _assemble(config: RunConfig, folder: RunFolder, journal: Journal, resume: Op
     batches = Batches(samples, args.per_device_train_batch_size, args.seed, shuffle, "train_dataset")
     started_on = runtime.start(args.device_target, args.mode, args.jit_level, folder.root / "dumps")
 
+    from doctor.trainer.evaluation import Evaluation
     from doctor.trainer.loop import Loop
-    from doctor.trainer.models.decoder import CausalLM, initialise
+    from doctor.trainer.models.decoder import CausalLM, initialise, recompute
     from doctor.trainer.precision import Precision
 
     precision = Precision.of(args, started_on.device)
     network = CausalLM(config.model, args.per_device_train_batch_size, config.length, precision, started_on.device)
     network.set_train()
+    recompute(network, args.recompute)
     initialise(network, config.model, args.seed)
     loop = Loop(config, network, batches, folder, journal)
+    if config.eval_dataset is not None:
+        evaluated = load_samples(
+            config.eval_dataset, config.length, config.model.vocab_size, args.seed + 1, "eval_dataset"
+        )
+        loop.evaluation = Evaluation(network, evaluated)
     if resume is None or not folder.config.exists():
         write_config(config, folder, started_on)
     checkpoints.clean(folder.checkpoints)

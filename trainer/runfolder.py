@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import sys
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Optional, TextIO
 
 from doctor.errors import UsageError
-from doctor.finding import Text
+from doctor.finding import Text, plain
 from doctor.trainer.stepline import StepRecord, json_line, stamp
 
 
@@ -161,6 +162,14 @@ class Journal:
         self._metrics.write(json_line(record.event(self._source, self._count())))
         self._metrics.flush()
         self._write(f"{prefix}{record.progress()}\n")
+
+    def evaluation(self, step: int, loss: float, seconds: float) -> None:
+        """The result of an evaluation, as MindFormers words it, and as an event marked so."""
+        perplexity = math.exp(min(loss, 700.0))
+        self.say(f"Eval result: {{'loss': {loss:.6f}, 'perplexity': {perplexity:.4f}}}, eval time is {seconds:.6f} s.")
+        row = {"event": "metric", "source": self._source, "line": self._count(), "evaluation": True}
+        self._metrics.write(json_line({**row, "global_step": step, "step": step, "loss": plain(loss)}))
+        self._metrics.flush()
 
     def _write(self, text: str) -> None:
         self._log.write(text)

@@ -104,18 +104,28 @@ class Measure(nn.Cell):  # type: ignore[misc]
         return norm, 1.0 / scale
 
 
-class _Gradients(nn.Cell):  # type: ignore[misc]
-    """Loss, and gradients of loss x scale in FP32, of one micro batch."""
+class _ScaledLoss(nn.Cell):  # type: ignore[misc]
+    """Loss x scale, whose gradient is taken, and the loss itself."""
 
-    def __init__(self, loss: nn.Cell, parameters: ParameterTuple) -> None:
+    def __init__(self, loss: nn.Cell) -> None:
         super().__init__(auto_prefix=False)
         self.loss = loss
-        self.weights = parameters
-        self.grad = ops.GradOperation(get_by_list=True, sens_param=True)
 
     def construct(self, ids: Any, labels: Any, share: Any, scale: Any) -> Any:
         value = self.loss(ids, labels, share)
-        return value, self.grad(self.loss, self.weights)(ids, labels, share, scale)
+        return value * scale, value
+
+
+class _Gradients(nn.Cell):  # type: ignore[misc]
+    """Loss, and gradients of loss x scale, of one micro batch."""
+
+    def __init__(self, loss: nn.Cell, parameters: ParameterTuple) -> None:
+        super().__init__(auto_prefix=False)
+        self.both = ms.value_and_grad(_ScaledLoss(loss), None, parameters, has_aux=True)
+
+    def construct(self, ids: Any, labels: Any, share: Any, scale: Any) -> Any:
+        (_, value), gradients = self.both(ids, labels, share, scale)
+        return value, gradients
 
 
 class FusedStep(nn.Cell):  # type: ignore[misc]

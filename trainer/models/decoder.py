@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import zlib
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import mindspore as ms
 import numpy as np
 import numpy.typing as npt
 from mindspore import Parameter, Tensor, nn, ops
 
+from doctor.errors import UsageError
+from doctor.finding import Text
 from doctor.trainer import kernels
 from doctor.trainer.models.blocks import Layer, Linear, Norm
 from doctor.trainer.models.config import ModelConfig
@@ -120,6 +122,29 @@ class LanguageModelLoss(nn.Cell):  # type: ignore[misc]
         labels = self.reshape(labels, (-1,))
         learned = self.cast(labels >= 0, ms.float32)
         return self.head(rows, table, self.maximum(labels, 0), self.reshape(learned, (-1, 1)) * share)[0]
+
+
+def recompute(network: CausalLM, wanted: Union[bool, str, tuple[int, ...]]) -> None:
+    """Marks what the backward pass computes again instead of keeping: every layer (true), the layers with these
+    numbers, or of every layer the attention core alone ("selective"), whose weights grow with the square of the length.
+
+    Raises UsageError for a layer that the model does not have.
+    """
+    layers = network.model.layers
+    if wanted == "selective":
+        for layer in layers:
+            layer.self_attn.attend.recompute()
+        return
+    numbers = wanted if isinstance(wanted, tuple) else range(len(layers) if wanted else 0)
+    for number in numbers:
+        if number >= len(layers):
+            raise UsageError(
+                Text(
+                    f"training_args.recompute: layer {number} of a model of {len(layers)} layers (counted from 0).",
+                    f"training_args.recompute：模型只有 {len(layers)} 层（从 0 计），没有第 {number} 层。",
+                )
+            )
+        layers[number].recompute()
 
 
 def initialise(network: nn.Cell, config: ModelConfig, seed: int) -> None:
