@@ -120,6 +120,8 @@ def _is_safetensors(head: bytes) -> bool:
     if len(head) < 9:
         return False
     length = int.from_bytes(head[:8], "little")
+    if b'"header_size"' in head[8:64] or b'"shard_addresses"' in head:
+        return False  # a MindRecord data file begins alike
     # Claims beyond any real header are still safetensors when the JSON is there: the reader says what is wrong.
     return length > 1 and head[8:9] == b"{" and head[8:].lstrip(b"{ \t\r\n")[:1] in {b'"', b"}"}
 

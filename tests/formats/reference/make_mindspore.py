@@ -1,4 +1,4 @@
-"""Makes ``mindspore/`` beside it: small files as MindSpore 2.10 itself writes them. Run it where MindSpore is."""
+"""Makes ``mindspore/`` and ``mindrecord/`` beside it: small files as MindSpore 2.10 itself writes them. Run it where MindSpore is."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import mindspore as ms
 import numpy as np
 from mindspore import Tensor
+from mindspore.mindrecord import FileWriter
 from mindspore.train import node_strategy_pb2
 
 HERE = Path(__file__).parent / "mindspore"
@@ -40,6 +41,46 @@ def main() -> None:
         layout.field, layout.opt_weight_shard_step, layout.opt_weight_shard_size = 0, -1, shards
     (HERE / "ckpt_strategy_rank_0.ckpt").write_bytes(strategy.SerializeToString())
     for file in HERE.iterdir():
+        file.chmod(0o644)
+    records()
+
+
+def records() -> None:
+    """A MindRecord of small header and pages, with every kind of field."""
+    folder = HERE.parent / "mindrecord"
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    writer = FileWriter(str(folder / "one.mindrecord"), 1)
+    writer.set_header_size(1 << 14)
+    writer.set_page_size(1 << 15)
+    schema = {
+        "id": {"type": "int32"},
+        "input_ids": {"type": "int32", "shape": [-1]},
+        "labels": {"type": "int64", "shape": [-1]},
+        "weights": {"type": "float32", "shape": [-1]},
+        "text": {"type": "string"},
+        "raw": {"type": "bytes"},
+        "score": {"type": "float32"},
+    }
+    writer.add_schema(schema, "reference")
+    writer.add_index(["id"])
+    writer.write_raw_data(
+        [
+            {
+                "id": i,
+                "input_ids": np.arange(i, i + 9, dtype=np.int32),
+                "labels": np.array([-100, *range(i * 70000, i * 70000 + 8)], np.int64),
+                "weights": np.array([1.5, i], np.float32),
+                "text": f"héllo {i}",
+                "raw": b"\x01\x02" * i,
+                "score": i / 2,
+            }
+            for i in range(50)
+        ]
+    )
+    writer.commit()
+    for file in folder.iterdir():
         file.chmod(0o644)
 
 

@@ -1,0 +1,86 @@
+"""Arrow and Parquet through pyarrow, the library that owns them (extra ``data``); without it the files are only named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from doctor.finding import Text
+from doctor.formats.datasets.dataset import Column, Dataset, Row, spread
+from doctor.formats.tensor import Kind, Problem
+
+_NO_LIBRARY = Text(
+    "pyarrow is not installed: pip install 'mindspore-doctor[data]'",
+    "未安装 pyarrow：pip install 'mindspore-doctor[data]'",
+)
+
+
+def open_arrow(path: Path, files: Sequence[Path]) -> Dataset:
+    """Tables of one data set. `path` is what was asked for."""
+    form = "parquet" if files[0].suffix == ".parquet" else "arrow"
+    try:
+        import pyarrow
+    except ImportError:
+        return Dataset(path, form, tuple(files), unread=_NO_LIBRARY)
+    problems: list[Problem] = []
+    tables: list[tuple[Path, Any]] = []
+    for file in files:
+        try:
+            tables.append((file, _open(file)))
+        except (OSError, pyarrow.ArrowException, ValueError) as error:
+            word = str(error).splitlines()[0] if str(error) else type(error).__name__
+            kind = Kind.EMPTY if file.stat().st_size == 0 else Kind.TRUNCATED if _cut(word) else Kind.HEADER
+            problems.append(Problem(kind, file, Text(word, word), observed=file.stat().st_size))
+    columns = {field.name: Column(str(field.type)) for field in _schema(tables[0][1])} if tables else {}
+    rows = sum(_count(table) for _, table in tables)
+
+    def draw(count: int) -> Iterator[Row]:
+        per = max(1, -(-count // max(len(tables), 1)))
+        for file, table in tables:
+            yield from _rows(file, table, per)
+
+    return Dataset(path, form, tuple(files), rows, columns, tuple(problems), draw)
+
+
+def _open(file: Path) -> Any:
+    import pyarrow
+    import pyarrow.parquet
+
+    if file.suffix == ".parquet":
+        return pyarrow.parquet.ParquetFile(file, memory_map=True)
+    source = pyarrow.memory_map(str(file))
+    try:
+        return pyarrow.ipc.open_file(source).read_all()
+    except pyarrow.ArrowInvalid:
+        source.seek(0)
+        return pyarrow.ipc.open_stream(source).read_all()
+
+
+def _schema(table: Any) -> Any:
+    return table.schema_arrow if hasattr(table, "schema_arrow") else table.schema
+
+
+def _cut(word: str) -> bool:
+    return any(
+        part in word.lower() for part in ("magic bytes not found", "eof", "smaller than", "truncat", "expected to read")
+    )
+
+
+def _count(table: Any) -> int:
+    metadata = getattr(table, "metadata", None)
+    return int(metadata.num_rows) if metadata is not None and hasattr(metadata, "num_rows") else int(table.num_rows)
+
+
+def _rows(file: Path, table: Any, count: int) -> Iterator[Row]:
+    if file.suffix == ".parquet":
+        number = 0
+        groups = table.num_row_groups
+        for group in spread(groups, min(groups, 8)):
+            part = table.read_row_group(group)
+            for index in spread(part.num_rows, max(1, count // max(min(groups, 8), 1))):
+                yield Row(file, number, part.slice(index, 1).to_pylist()[0])
+                number += 1
+        return
+    for index in spread(table.num_rows, count):
+        yield Row(file, index, table.slice(index, 1).to_pylist()[0])

@@ -1,0 +1,61 @@
+"""What a data set says about itself, whatever its format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+from doctor.finding import Text
+from doctor.formats.tensor import Problem
+
+
+@dataclass(frozen=True)
+class Column:
+    """`dtype` is numpy's name, or string, bytes, list, object; `shape` as the schema states it, -1 for any length."""
+
+    dtype: str
+    shape: Optional[tuple[int, ...]] = None
+
+
+class Row(NamedTuple):
+    """One sample: its number in its file, and its values: numpy arrays, numbers, text or plain JSON values."""
+
+    file: Path
+    number: int
+    values: Mapping[str, Any]
+
+
+def _nothing(count: int) -> Iterator[Row]:
+    return iter(())
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """`draw(n)` gives about n rows spread evenly over all files, always the same ones. `rows` is None while unknown;
+    `unread` says why values cannot be read when they cannot."""
+
+    path: Path
+    format: str
+    files: tuple[Path, ...]
+    rows: Optional[int] = None
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    draw: Callable[[int], Iterator[Row]] = _nothing
+    unread: Optional[Text] = None
+    #: files that the set itself says belong to it and that are not there
+    missing: tuple[str, ...] = ()
+
+
+def spread(total: int, count: int) -> Iterator[int]:
+    """`count` numbers below `total`, evenly spread, without repetition; the first and the last among them."""
+    if total <= count:
+        yield from range(total)
+        return
+    last = -1
+    for index in range(count):
+        number = index * (total - 1) // max(count - 1, 1)
+        if number != last:
+            yield number
+            last = number

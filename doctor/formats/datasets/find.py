@@ -1,0 +1,100 @@
+"""Recognises a data set by its content and opens it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Optional
+
+from doctor.formats.datasets.dataset import Dataset
+from doctor.formats.sniff import head_of, list_folder
+
+_TABLES = (".parquet", ".arrow")
+
+
+def kind_of(path: Path) -> Optional[str]:
+    """mindrecord, megatron, jsonl, json, text, arrow, or None. Reads a few bytes; never raises."""
+    try:
+        if path.is_dir():
+            return _kind_of_folder(path)
+        return _kind_of_file(path) if path.is_file() else None
+    except OSError:
+        return None
+
+
+def _kind_of_file(path: Path) -> Optional[str]:
+    from doctor.formats.datasets import megatron, mindrecord
+
+    name = path.name.lower()
+    head = head_of(path) or b""
+    if path.suffix in {".idx", ".bin"}:
+        index = path.with_suffix(".idx")
+        return "megatron" if megatron.is_index(index) or (path.suffix == ".idx" and not head) else None
+    if ".mindrecord" in name or mindrecord.is_mindrecord(path):
+        return "mindrecord"
+    if name.endswith((".jsonl", ".jsonlines", ".ndjson")):
+        return "jsonl"
+    if name.endswith(_TABLES):
+        return "arrow"
+    if name.endswith(".json"):
+        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        if start.startswith(b"["):
+            return "json" if start[1:].lstrip().startswith(b"{") else None
+        first = start.partition(b"\n")[0]
+        return "jsonl" if first.startswith(b"{") and first.rstrip().endswith(b"}") and b"\n{" in start else None
+    if name.endswith(".txt") and head and b"\x00" not in head:
+        return "text"
+    return None
+
+
+def _kind_of_folder(folder: Path) -> Optional[str]:
+    order = ("mindrecord", "megatron", "arrow", "jsonl", "json")
+    seen = set()
+    for entry in list_folder(folder, 20_000)[:2000]:
+        if entry.name.endswith(".db") or not entry.is_file():
+            continue
+        kind = _kind_of_file(Path(entry.path))
+        if kind == order[0]:
+            return kind
+        if kind is not None:
+            seen.add(kind)
+    return next((kind for kind in order if kind in seen), None)
+
+
+def open_dataset(path: Path) -> Dataset:
+    """The data set behind a file or folder. Raises FileNotFoundError when there is none."""
+    kind = kind_of(path)
+    if kind is None:
+        raise FileNotFoundError(path)
+    if kind == "mindrecord":
+        from doctor.formats.datasets import mindrecord
+
+        if path.is_dir():
+            return mindrecord.open_mindrecord(mindrecord.files_in(path) or _named(path, ".mindrecord"))
+        if path.name.endswith(".db"):
+            path = path.with_name(path.name[:-3])
+        return mindrecord.open_mindrecord(mindrecord.siblings(path))
+    if kind == "megatron":
+        from doctor.formats.datasets import megatron
+
+        chosen = path if path.is_file() else next(iter(_named(path, ".idx")))
+        return megatron.open_megatron(chosen.with_suffix(""))
+    if kind == "arrow":
+        from doctor.formats.datasets import arrow
+
+        files = [path] if path.is_file() else [file for suffix in _TABLES for file in _named(path, suffix)]
+        return arrow.open_arrow(path, [file for file in files if file.suffix == files[0].suffix])
+    from doctor.formats.datasets import jsonlines
+
+    suffixes = (".jsonl", ".jsonlines", ".ndjson", ".json")
+    if path.is_dir():
+        path = next(file for suffix in suffixes for file in _named(path, suffix) if _kind_of_file(file) == kind)
+    opener = {"jsonl": jsonlines.open_jsonl, "json": jsonlines.open_json, "text": jsonlines.open_text}
+    return opener[kind](path)
+
+
+def _named(folder: Path, part: str) -> list[Path]:
+    return [
+        Path(entry.path)
+        for entry in list_folder(folder)
+        if part in entry.name.lower() and not entry.name.endswith(".db") and entry.is_file()
+    ]

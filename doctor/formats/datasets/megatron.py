@@ -1,0 +1,95 @@
+"""Reads Megatron's indexed data sets: ``NAME.bin`` with the tokens, ``NAME.idx`` with lengths and places.
+
+magic MMIDIDX, version 1 (u64), type code (u8), sequences (u64), documents (u64),
+lengths i32[sequences], byte offsets i64[sequences], document borders i64[documents]
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from doctor.finding import Text
+from doctor.formats.datasets.dataset import Column, Dataset, Row, spread
+from doctor.formats.tensor import Kind, Problem
+
+MAGIC = b"MMIDIDX\x00\x00"
+TYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float64", 7: "float32", 8: "uint16"}
+_HEAD = struct.Struct("<9sQBQQ")
+
+
+def is_index(path: Path) -> bool:
+    """By the first bytes of the .idx file."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def open_megatron(stem: Path) -> Dataset:
+    """`stem` without .bin or .idx."""
+    import numpy as np
+
+    index, data = stem.with_name(stem.name + ".idx"), stem.with_name(stem.name + ".bin")
+    files = tuple(path for path in (data, index) if path.exists())
+    missing = tuple(path.name for path in (data, index) if not path.exists())
+    problems: list[Problem] = []
+
+    def broken(kind: Kind, path: Path, en: str, zh: str, **more: Any) -> Dataset:
+        problems.append(Problem(kind, path, Text(en, zh), **more))
+        return Dataset(stem, "megatron", files, problems=tuple(problems), missing=missing)
+
+    if missing:
+        return Dataset(stem, "megatron", files, missing=missing)
+    try:
+        size = index.stat().st_size
+        raw = index.read_bytes() if size < 1 << 33 else b""
+        held = data.stat().st_size
+    except OSError as error:
+        return broken(Kind.UNREADABLE, index, str(error.strerror), str(error.strerror))
+    if size < _HEAD.size:
+        return broken(
+            Kind.TRUNCATED if size else Kind.EMPTY,
+            index,
+            "the index ends inside its head",
+            "索引在开头处就结束",
+            observed=size,
+        )
+    magic, version, code, sequences, documents = _HEAD.unpack_from(raw)
+    if magic != MAGIC or version != 1 or code not in TYPES:
+        return broken(
+            Kind.HEADER,
+            index,
+            f"no index of Megatron: version {version}, type {code}",
+            f"不是 Megatron 索引：版本 {version}，类型 {code}",
+        )
+    needed = _HEAD.size + sequences * 12 + documents * 8
+    if size < needed:
+        return broken(Kind.TRUNCATED, index, "the index is cut off", "索引不完整", observed=size, expected=needed)
+    lengths = np.frombuffer(raw, "<i4", sequences, _HEAD.size)
+    places = np.frombuffer(raw, "<i8", sequences, _HEAD.size + 4 * sequences)
+    kind = np.dtype(TYPES[code])
+    if sequences and (int(lengths.min()) < 0 or int(places.min()) < 0):
+        return broken(Kind.LAYOUT, index, "negative lengths or places", "长度或位置为负")
+    end = int((places + lengths.astype(np.int64) * kind.itemsize).max()) if sequences else 0
+    if end > held:
+        what = Text("the tokens end before the index says", "token 数据在索引所指之前就结束")
+        problems.append(Problem(Kind.TRUNCATED, data, what, offset=held, observed=held, expected=end))
+    elif held > end:
+        what = Text("tokens that the index does not list", "存在索引未列出的 token")
+        problems.append(Problem(Kind.TRAILING, data, what, observed=held - end, expected=0))
+
+    def draw(count: int) -> Iterator[Row]:
+        with data.open("rb", buffering=0) as file:
+            for number in spread(int(sequences), count):
+                length = int(lengths[number]) * kind.itemsize
+                if int(places[number]) + length > held or length > 1 << 28:
+                    continue
+                file.seek(int(places[number]))
+                yield Row(data, number, {"text": np.frombuffer(file.read(length), kind)})
+
+    columns = {"text": Column(TYPES[code], (-1,))}
+    return Dataset(stem, "megatron", files, int(sequences), columns, tuple(problems), draw)

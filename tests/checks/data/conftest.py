@@ -1,0 +1,8 @@
+"""Helpers of the data tests stand with the format tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "formats"))
