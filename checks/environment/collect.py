@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Optional
 
 from doctor.checks.environment.sources.machine import Machine
@@ -25,17 +26,21 @@ _VARIABLES = re.compile(
 )
 
 
-def collect(machine: Optional[Machine] = None, python: Optional[str] = None, deep: bool = False) -> dict[str, Any]:
+def collect(on: Optional[Machine] = None, python: Optional[str] = None, deep: bool = False) -> dict[str, Any]:
     """The facts as `doctor collect` prints them: keys host, python, packages, cann, driver, npu and more.
 
-    `deep` also asks the cards that report OK for their error counters, and lets the framework compute."""
+    `on` is the machine to look at, this one by default. `deep` also asks the cards that report OK for their
+    error counters, and lets the framework compute."""
     # Loaded here: the sources bring subprocess and socket along, which judging a document does not need.
     from doctor.checks.environment.sources import cann, devices, driver, hccn, interpreter, launch, npu, system
     from doctor.checks.environment.sources.commands import run_all
 
-    machine = machine or Machine.this()
+    first = on or Machine.this()
     deadline = time.monotonic() + BUDGET
     errors: dict[str, str] = {}
+    has_nodes = any(name.startswith("davinci") for name in first.names("/dev"))
+    host = _guarded(errors, "host", lambda: system.facts(first, with_clock=has_nodes), {})
+    machine = replace(first, dead=tuple(disk["path"] for disk in host.get("disks", ()) if disk["hangs"]))
     nodes = _guarded(errors, "devices", lambda: devices.facts(machine), {"davinci": []})
     cann_facts = _guarded(errors, "cann", lambda: cann.facts(machine), {})
     path, why = interpreter.chosen(machine, python, bool(nodes["davinci"] or cann_facts.get("path")))
@@ -43,7 +48,9 @@ def collect(machine: Optional[Machine] = None, python: Optional[str] = None, dee
     commands = npu.first_round(machine, nodes)
     if not own:
         commands["python"] = interpreter.command(path, machine)
-    outputs = run_all(commands, machine.environ, BUDGET)
+    launcher = _guarded(errors, "launch", lambda: launch.facts(machine, bool(nodes["davinci"])), {})
+    # A dead disk and a name server that is silent have taken 2 s each by now; the commands get the rest.
+    outputs = run_all(commands, machine.environ, deadline - time.monotonic())
     npu_facts = npu.facts(machine, outputs)
     second = npu.second_round(machine, npu_facts, nodes, deep)
     left = deadline - time.monotonic()
@@ -54,7 +61,7 @@ def collect(machine: Optional[Machine] = None, python: Optional[str] = None, dee
     else:
         answer = interpreter.child_facts(path, outputs["python"])
     facts: dict[str, Any] = {
-        "host": _guarded(errors, "host", lambda: system.facts(machine, with_clock=bool(nodes["davinci"])), {}),
+        "host": host,
         "python": {**answer.pop("python"), "chosen_by": why},
         "packages": answer.pop("packages"),
         "cann": cann_facts,
@@ -63,7 +70,7 @@ def collect(machine: Optional[Machine] = None, python: Optional[str] = None, dee
         "devices": nodes,
         "hccn": {**hccn.configuration(machine), "ports": npu.hccn_answers(outputs)},
         "env": {name: machine.environ[name] for name in sorted(machine.environ) if _VARIABLES.match(name)},
-        "launch": _guarded(errors, "launch", lambda: launch.facts(machine, bool(nodes["davinci"])), {}),
+        "launch": launcher,
         **answer,
         "cwd": machine.cwd,
         "errors": errors,

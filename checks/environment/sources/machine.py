@@ -36,6 +36,8 @@ class Machine:
     environ: Mapping[str, str]
     cwd: str
     root: str = "/"
+    #: folders whose file system does not answer: whoever touches them waits for ever
+    dead: tuple[str, ...] = ()
 
     @classmethod
     def this(cls) -> Machine:
@@ -46,7 +48,9 @@ class Machine:
         return cls(environ=dict(os.environ), cwd=cwd)
 
     def real(self, path: str) -> str:
-        """Where `path` of the machine lies for this process."""
+        """Where `path` of the machine lies for this process; nowhere when its file system is dead."""
+        if any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in self.dead):
+            return "/dev/null/dead"
         return path if self.root == "/" else self.root.rstrip("/") + "/" + path.lstrip("/")
 
     def home(self) -> Optional[str]:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,40 @@ def test_unreadable_proc(tree: Tree) -> None:
     }
     assert facts["shared_segments"] is None
     assert facts["cpu"]["quota"] is None
+
+
+def test_a_dead_file_system_is_not_touched_again(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The home folder hangs: it is said so after 2 s, and CANN below it is not looked for."""
+    tree.file("/home/train/Ascend/cann-8.5.0/lib64/x.so").file(
+        "/home/train/.bashrc", "source /x/ascend-toolkit/set_env.sh\n"
+    )
+    touched: list[str] = []
+    statvfs, listing, stat = os.statvfs, os.listdir, os.stat
+
+    def dead_statvfs(path: str) -> Any:
+        if "/home/train" in str(path) and not str(path).endswith("job"):
+            time.sleep(30)
+        return statvfs(path)
+
+    def watched(real: Any) -> Any:
+        def call(path: Any = ".", *args: Any, **more: Any) -> Any:
+            if "/home/train/" in str(path):
+                touched.append(str(path))
+            return real(path, *args, **more)
+
+        return call
+
+    monkeypatch.setattr(os, "statvfs", dead_statvfs)
+    start = time.monotonic()
+    disks = system.facts(tree.machine())["disks"]
+    assert time.monotonic() - start < 6
+    assert [disk["path"] for disk in disks if disk["hangs"]] == ["/home/train"]
+    machine = replace(tree.machine(), dead=("/home/train",))
+    monkeypatch.setattr(os, "listdir", watched(listing))
+    monkeypatch.setattr(os, "stat", watched(stat))
+    facts = cann.facts(machine)
+    assert facts["installs"] == [] and facts["set_env_lines"] == []
+    assert touched == []
 
 
 def test_limits_of_a_control_group(tree: Tree) -> None:
