@@ -21,7 +21,7 @@ def detectors(facts: Optional[RunFacts] = None) -> list[Detector]:
         finite.LossNotFinite(),
         finite.NormNotFinite(),
         jump.LossJump(level),
-        rise.LossRise(level),
+        rise.LossRise(level, known),
         flat.LossZero(known),
         flat.LossConstant(),
         flat.LossNeverFalls(level, known),

@@ -40,6 +40,8 @@ class Detector:
 
     #: ids of the rules that this detector can raise
     rules: ClassVar[tuple[str, ...]] = ()
+    #: it has said all that it can say, and need not be fed any more
+    done = False
 
     def feed(self, metric: Metric) -> Sequence[Alarm]:
         return QUIET

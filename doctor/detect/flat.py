@@ -128,13 +128,11 @@ class LossNeverFalls(Detector):
         self.early: list[float] = []
         self.peak = 0.0
         self.trained = 0
-        #: the loss has been clearly below its start: it can learn
-        self.fell = False
         self.opened: Optional[Metric] = None
 
     def feed(self, metric: Metric) -> Sequence[Alarm]:
         level = self.level
-        if self.fell or not level.fresh or metric.overflow:
+        if self.done or not level.fresh or metric.overflow:
             return QUIET
         if self.begin is None:
             self.begin = metric
@@ -150,7 +148,8 @@ class LossNeverFalls(Detector):
         if level.count & 7 or level.count < 16:
             return QUIET
         if mean(level.recent(16)) < FELL * mean(self.early):
-            self.fell = True
+            # It can learn.
+            self.done = True
             return self._recovery(metric)
         if level.count < TRAINED or self.opened is not None:
             return QUIET

@@ -16,6 +16,8 @@ from doctor.records.record import Metric
 
 WINDOW = 32
 FEWEST = 8
+#: norms after which their median is renewed
+RENEW = 6
 #: Public healthy runs: single norms reach 7.5 times the median of 64 steps, three in a row 1.9 times.
 EXPLODES = 20.0
 IN_A_ROW = 3
@@ -45,6 +47,8 @@ class GradientNorm(Detector):
         self.opened: dict[str, Alarm] = {}
         self.calm = 0
         self.huge = 0
+        #: norms since the median was renewed
+        self.since = 0
 
     def feed(self, metric: Metric) -> Sequence[Alarm]:
         norm = metric.grad_norm
@@ -53,16 +57,15 @@ class GradientNorm(Detector):
         if len(self.base) >= FEWEST and VANISHED * self.middle < norm <= RISEN * self.middle and not self.opened:
             # the common case, kept short
             self.base.append(norm)
-            if not len(self.base) & 3 or len(self.base) == WINDOW:
-                self._renew()
-            self.high, self.gone, self.huge = [], [], 0
+            self.since += 1
+            if self.since >= RENEW:
+                self.since = 0
+                self.middle = median(list(self.base))
+            if self.high or self.gone or self.huge:
+                self.high, self.gone, self.huge = [], [], 0
             self._climbs(metric, norm)
             return QUIET
         return [*self._explodes(metric, norm), *self._vanishes(metric, norm), *self._precursor(metric, norm)]
-
-    def _renew(self) -> None:
-        if self.level.count & 3 == 0 or self.middle == 0.0:
-            self.middle = median(list(self.base))
 
     def _accept(self, norm: float) -> None:
         self.base.append(norm)

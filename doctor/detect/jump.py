@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from doctor.detect.alarm import QUIET, Alarm, Detector, number, seen
-from doctor.detect.level import LossLevel
+from doctor.detect.level import EARLY, LossLevel
 from doctor.detect.window import median, spread
 from doctor.finding import Severity
 from doctor.records.record import Metric
@@ -100,7 +100,7 @@ class LossJump(Detector):
     def _accept(self, value: float) -> None:
         self.base.append(value)
         count = len(self.base)
-        if count < FEWEST or (self.level.count & 3 and self.limit != float("inf")):
+        if count < FEWEST or (self.level.count & (3 if self.level.count < EARLY else 7) and self.limit != float("inf")):
             return
         values = list(self.base)
         half = values if count < 16 else values[-16:]

@@ -13,6 +13,8 @@ from doctor.records.record import Metric
 WINDOW = 48
 #: losses that make the start of a curve
 START = 5
+#: up to here the level is renewed every four losses, later every eight
+EARLY = 96
 
 
 class LossLevel(Detector):
@@ -43,7 +45,7 @@ class LossLevel(Detector):
         if len(self.first) < START:
             self.first.append(loss)
         self.window.append(loss)
-        if self.count < 16 or not self.count & 3:
+        if self.count < 16 or not self.count & (3 if self.count < EARLY else 7):
             values = list(self.window)
             self.middle = median(values[-WINDOW // 2 :])
             self.sigma = noise(values)

@@ -249,22 +249,23 @@ class SaveTime(Detector):
     def __init__(self) -> None:
         self.times: deque[float] = deque(maxlen=WINDOW)
         self.last: Optional[Metric] = None
-        self.steps_since = 0
+        self.saved_at: Optional[int] = None
         self.opened = False
         self.saves = 0
 
     def feed(self, metric: Metric) -> Sequence[Alarm]:
-        self.steps_since += 1
         self.last = metric
         if metric.step_time_ms:
             self.times.append(metric.step_time_ms / 1000.0)
         return QUIET
 
     def saved(self, seconds: float) -> Sequence[Alarm]:
-        """A checkpoint was saved in that many seconds, after the steps fed since the last one."""
-        steps, self.steps_since = self.steps_since, 0
+        """A checkpoint was saved in that many seconds, at the step fed last."""
+        step = self.last.at if self.last is not None else None
+        steps = step - self.saved_at if step is not None and self.saved_at is not None else 0
+        self.saved_at = step
         self.saves += 1
-        if self.opened or self.saves < 2 or not self.times or self.last is None or steps == 0:
+        if self.opened or self.saves < 2 or not self.times or self.last is None or steps <= 0:
             return QUIET
         training = steps * median(list(self.times))
         share = seconds / (seconds + training)

@@ -57,9 +57,12 @@ class RankCurve:
                     observed=loss,
                 )
             loss = None
-        if step % self.stride:
-            return
-        self.points[step // self.stride] = (step, loss, metric.step_time_ms, metric.line, metric.offset)
+        if step % self.stride == 0:
+            self.put(step, loss, metric.step_time_ms, metric.line, metric.offset)
+
+    def put(self, step: int, loss: Optional[float], time: Optional[float], line: int, offset: int) -> None:
+        """A point at a step that is on the grid."""
+        self.points[step // self.stride] = (step, loss, time, line, offset)
         if len(self.points) > self.limit:
             self.shrink(self.limit)
 

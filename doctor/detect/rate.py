@@ -9,6 +9,7 @@ from typing import Optional
 
 from doctor.detect.alarm import QUIET, Alarm, Detector, number, seen
 from doctor.detect.facts import RunFacts
+from doctor.detect.flat import FIRST_STEPS
 from doctor.detect.level import LossLevel
 from doctor.finding import Severity
 from doctor.records.record import Metric
@@ -119,7 +120,8 @@ class LearningRate(Detector):
             if total is None and count < 3 * ZEROS:
                 return QUIET
         else:
-            if count < ZEROS_FROM_START or not self._stands_still():
+            begun = first.at is not None and first.at <= FIRST_STEPS
+            if count < ZEROS_FROM_START or not begun or not self._stands_still():
                 return QUIET
         return (
             self._open(

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from doctor.detect.alarm import QUIET, Alarm, Detector, number, seen
+from doctor.detect.facts import RunFacts
+from doctor.detect.flat import FIRST_STEPS, UNTRAINED
 from doctor.detect.level import LossLevel
 from doctor.finding import Severity
 from doctor.records.record import Metric
@@ -40,8 +42,10 @@ class LossRise(Detector):
 
     rules = ("RUN-LOSS-003",)
 
-    def __init__(self, level: LossLevel) -> None:
+    def __init__(self, level: LossLevel, facts: RunFacts) -> None:
         self.level = level
+        self.facts = facts
+        self.begin: Optional[int] = None
         self.total = 0.0
         self.count = 0
         self.blocks: deque[float] = deque(maxlen=max(TOO_MUCH))
@@ -53,6 +57,8 @@ class LossRise(Detector):
         level = self.level
         if not level.fresh:
             return QUIET
+        if level.count == 1:
+            self.begin = metric.at
         # A hard batch must not weigh more than a batch can.
         ceiling = level.middle + 3 * level.sigma
         self.total += min(level.value, ceiling) if level.count > 8 else level.value
@@ -72,12 +78,14 @@ class LossRise(Detector):
         return self._judge(metric)
 
     def _from_start(self, metric: Metric) -> Sequence[Alarm]:
-        """A curve that goes up from its first loss instead of down."""
+        """A run that begins with untrained weights and whose loss goes up from its first value instead of down."""
         first = self.level.first[0]
+        if first < UNTRAINED or self.begin is None or self.begin > FIRST_STEPS or self.facts.loads_weights:
+            return QUIET
         present = sum(list(self.blocks)[-2:]) / 2
         over = present - first
         wild = over > WILD_RISE * first and min(self.level.recent(16)) > first
-        if first <= 0 or (over < max(START_RISE * first, START_SIGMAS * self.level.sigma) and not wild):
+        if over < max(START_RISE * first, START_SIGMAS * self.level.sigma) and not wild:
             return QUIET
         self.low = first
         return (self._open(metric, _Best(first, self.level.sigma, 0), present),)

@@ -34,7 +34,8 @@ class LossSwings(Detector):
 
     def feed(self, metric: Metric) -> Sequence[Alarm]:
         level = self.level
-        if not level.fresh or level.count & 7 or level.count < WINDOW + 16 or level.middle <= 0:
+        late = level.count > 10 * WINDOW
+        if not level.fresh or level.count & (15 if late else 7) or level.count < WINDOW + 16 or level.middle <= 0:
             return QUIET
         # Near zero every batch is a large multiple of the last: that is memorising, not swinging.
         if level.middle < 0.2 * level.start:

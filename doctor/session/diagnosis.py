@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 from doctor.detect.alarm import Alarm
 from doctor.detect.facts import RunFacts
@@ -24,6 +24,11 @@ from doctor.session.advice import Saves, advised, placed, resume_words
 from doctor.session.incidents import Event, Incidents, Origin
 from doctor.session.lifecycle import Mark, mark_id, note, split, with_marks
 from doctor.session.traces import Source, Traces, family
+
+if TYPE_CHECKING:
+    from doctor.records.block import MetricBlock
+
+    Records = Union[Metric, MetricBlock]
 
 #: hits that are kept for reasoning; a run that fails a thousand times over fails for the first reasons
 MOST_HITS = 4000
@@ -87,8 +92,8 @@ class DiagnosisSession:
         source.read(item)
         marks, hits = split(self.scanner.scan(item))
         self._forget_tallies(item.source)
-        metrics = [] if source.kind in ("error", "scheduler", "device") else self.reader.feed(item)
-        events = list(self._in_order(source, metrics, marks))
+        records = [] if source.kind in ("error", "scheduler", "device") else self.reader.blocks(item)
+        events = list(self._in_order(source, records, marks))
         if hits:
             self._keep(hits)
         if self.eager and (hits or (events and self._hits)):
@@ -179,33 +184,57 @@ class DiagnosisSession:
 
     # inside
 
-    def _in_order(self, source: Source, metrics: Sequence[Metric], marks: Sequence[Mark]) -> Iterator[Event]:
+    def _in_order(self, source: Source, records: Sequence[Records], marks: Sequence[Mark]) -> Iterator[Event]:
         """Marks and step records in the order of their lines, so that settings are known before the steps they rule."""
         waiting = list(marks)
-        for metric in metrics:
-            while waiting and waiting[0].hit.line <= metric.line:
-                yield from self._mark(waiting.pop(0))
-            yield from self._step(source, metric)
+        for item in records:
+            for part in _cut(item, [mark.hit.line for mark in waiting]):
+                first = part.line if isinstance(part, Metric) else int(part.lines[0])
+                while waiting and waiting[0].hit.line <= first:
+                    yield from self._mark(waiting.pop(0))
+                yield from self._steps(source, part)
         for mark in waiting:
             yield from self._mark(mark)
 
-    def _step(self, source: Source, metric: Metric) -> Iterator[Event]:
-        rank = metric.rank
+    def _steps(self, source: Source, records: Records) -> Iterator[Event]:
+        if isinstance(records, Metric):
+            stream = self._stream(source, records.rank)
+            if stream is None:
+                return
+            if self.on_metric is not None:
+                self.on_metric(records)
+            for alarm in stream.feed(records):
+                yield from self._take((source.family, records.rank), alarm)
+            return
+        if "rank" in records.columns:
+            for metric in records:
+                yield from self._steps(source, metric)
+            return
+        stream = self._stream(source, records.rank)
+        if stream is None:
+            return
+        from doctor.detect.bulk import feed_block
+
+        if self.on_metric is not None:
+            for metric in records:
+                self.on_metric(metric)
+        for alarm in feed_block(stream, records):
+            yield from self._take((source.family, records.rank), alarm)
+
+    def _stream(self, source: Source, rank: Optional[int]) -> Optional[RankStream]:
+        """The stream that step records of a rank in a log belong to; None when a better log of that rank has them."""
         kind = KINDS.index(source.kind)
         best = self._kinds.setdefault(rank, kind)
         if kind != best:
             if kind > best:
-                return
+                return None
             self._kinds[rank] = kind
         origin = (source.family, rank)
         stream = self.streams.get(origin)
         if stream is None:
             stream = self.streams[origin] = RankStream(source.family, rank, self.facts)
             self._share_points()
-        if self.on_metric is not None:
-            self.on_metric(metric)
-        for alarm in stream.feed(metric):
-            yield from self._take(origin, alarm)
+        return stream
 
     def _mark(self, mark: Mark) -> Iterator[Event]:
         note(self.facts, mark)
@@ -317,6 +346,20 @@ class DiagnosisSession:
         tally = self.scanner.tallies.get((_SAVED, source))
         if tally is not None:
             tally.count = 0
+
+
+def _cut(item: Records, lines: Sequence[int]) -> Iterator[Records]:
+    """A block in parts, so that none reaches over one of the lines."""
+    if isinstance(item, Metric) or not lines:
+        yield item
+        return
+    done = 0
+    for line in lines:
+        at = int(item.lines.searchsorted(line))
+        if done < at < len(item):
+            yield item.part(done, at)
+            done = at
+    yield item.part(done, len(item)) if done else item
 
 
 def _differs(before: Finding, now: Finding) -> bool:

@@ -34,17 +34,24 @@ class Source:
         self.family = family(name)
         self.rank = rank
         self.kind = kind_of(PurePath(name))  # type: ignore[arg-type]
-        self.lines = 0
         self.bytes = 0
         self.tail = b""
-        self.offset = 0
+        self._chunk: Optional[Chunk] = None
+        self._lines = 0
 
     def read(self, chunk: Chunk) -> None:
-        data = chunk.data
-        self.lines = chunk.first_line + data.count(b"\n") - (1 if data.endswith(b"\n") else 0)
-        self.bytes += len(data)
-        self.tail = data[-_TAIL:]
-        self.offset = chunk.offset + len(data)
+        self._chunk = chunk
+        self.bytes += len(chunk.data)
+        self.tail = chunk.data[-_TAIL:]
+
+    @property
+    def lines(self) -> int:
+        """Lines up to the end of the last chunk. Counted when asked for: each chunk says where it begins."""
+        if self._chunk is not None:
+            data = self._chunk.data
+            self._lines = self._chunk.first_line + data.count(b"\n") - (1 if data.endswith(b"\n") else 0)
+            self._chunk = None
+        return self._lines
 
     def last_line(self) -> Optional[Evidence]:
         """The last line that is not blank, as evidence."""

@@ -250,12 +250,15 @@ def run(cfg: Setting) -> list[Row]:
                 model.weights = {name: value * 1.02 for name, value in model.weights.items()}
             elif fault == "slow-divergence":
                 model.weights = {
-                    name: value + rng.normal(0, 0.002 * (step - onset) ** 0.5, value.shape).astype(np.float32)
+                    name: value
+                    + rng.normal(0, 0.02 * (step - onset) ** 0.5 * float(np.abs(value).mean()), value.shape).astype(
+                        np.float32
+                    )
                     for name, value in model.weights.items()
                 }
             elif fault == "oscillation":
                 flip = 1 if (step - onset) % 2 else -1
-                model.weights["out"] = model.weights["out"] * (1 + 0.5 * flip if flip > 0 else 1 / 1.5)
+                model.weights["out"] = model.weights["out"] * (4.0 if flip > 0 else 0.25)
         if fault == "old-checkpoint" and step == max(1, onset // 6):
             kept = {name: value.copy() for name, value in model.weights.items()}
         loss, gradients = model.loss(x, y, mask)

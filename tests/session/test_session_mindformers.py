@@ -22,7 +22,7 @@ def diagnose(name: str) -> tuple[list[Event], tuple[Finding, ...], str]:
     return events, session.findings(), session.verdict
 
 
-@pytest.mark.parametrize("name", ["mf18_healthy.log", "mf18_load_ok.log", "msrun_dp"])
+@pytest.mark.parametrize("name", ["mf18_healthy.log", "mf18_load_ok.log"])
 def test_healthy_runs_are_silent(name: str) -> None:
     events, findings, verdict = diagnose(name)
     assert [(event.kind, event.finding.rule) for event in events] == []

@@ -1,0 +1,164 @@
+"""Thousands of step records at once: whole tiles in which nothing stands out are passed over in columns.
+
+Gives exactly what feeding the records one by one to `RankStream.feed` gives; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Optional
+
+import numpy as np
+
+from doctor.detect.alarm import Alarm
+from doctor.detect.pace import STARVED
+from doctor.detect.stream import GROUP, LINES, RATE_MOVES, SAME, TILE, Bounds, RankStream
+from doctor.records.block import MetricBlock
+from doctor.records.columns import Bools, Floats, Ints
+
+#: columns that the bounds are about; when some records lack one of them, they go one by one
+_NAMES = ("loss", "lr", "grad_norm", "loss_scale", "overflow", "step_time_ms", "data_time_ms", "step", "global_step")
+_MUST_BE_ABSENT = ("rank", "evaluation", "summary")
+
+
+def feed_block(stream: RankStream, block: MetricBlock) -> Iterator[Alarm]:
+    """The alarms of a block of step records of one rank, in order."""
+    # What lines say about the time of day is not looked at, and costs more than all the rest to read.
+    block = replace(block, stamps=None)
+    if not _is_whole(block):
+        for metric in block:
+            yield from stream.feed(metric)
+        return
+    _add_points(stream, block)
+    done, size = 0, len(block)
+    while done < size:
+        groups = min(TILE - stream.count % TILE, size - done) // GROUP if stream.may_skip else 0
+        if groups:
+            yield from _pass(stream, block, done, _quiet_groups(stream, block, done, groups))
+            done += groups * GROUP
+            continue
+        # One by one up to where the next group begins.
+        end = min(size, done + GROUP - stream.count % GROUP)
+        for metric in block.metrics(done, end):
+            yield from stream.feed(metric, point=False)
+        done = end
+
+
+def _is_whole(block: MetricBlock) -> bool:
+    """Whether each record has what each other has, and all are of one rank."""
+    names = block.columns
+    return (
+        "loss" in names
+        and ("step" in names or "global_step" in names)
+        and not any(name in block.absent for name in _NAMES)
+        and not any(name in names for name in _MUST_BE_ABSENT)
+    )
+
+
+def _pass(stream: RankStream, block: MetricBlock, first: int, quiet: Bools) -> Iterator[Alarm]:
+    """Groups of one tile: of a quiet one only the last record, of the others all."""
+    ends = first + (np.arange(len(quiet)) + 1) * GROUP
+    lasts = iter(_rows(block, ends[quiet] - 1))
+    for end, still in zip(ends.tolist(), quiet.tolist()):
+        last = next(lasts) if still else None
+        if last is not None and stream.may_skip:
+            yield from stream.skip(last, GROUP, block.lines[end - LINES : end].tolist())
+        else:
+            for metric in block.metrics(end - GROUP, end):
+                yield from stream.feed(metric, point=False)
+
+
+def _rows(block: MetricBlock, rows: Ints) -> MetricBlock:
+    """Some of the records as a block."""
+    return replace(
+        block,
+        starts=block.starts[rows],
+        ends=block.ends[rows],
+        lines=block.lines[rows],
+        columns={name: column[rows] for name, column in block.columns.items()},
+        absent={name: mask[rows] for name, mask in block.absent.items()},
+    )
+
+
+def _add_points(stream: RankStream, block: MetricBlock) -> None:
+    """The records that the curve of the rank keeps."""
+    steps = block.columns.get("global_step")
+    steps = (steps if steps is not None else block.columns["step"]).astype(np.int64)
+    finite = np.isfinite(block.columns["loss"])
+    done = 0
+    while done < len(steps):
+        stride = stream.curve.stride
+        wanted = (steps[done:] % stride == 0) | ~finite[done:]
+        rows = np.flatnonzero(wanted) + done
+        done = len(steps)
+        for row, metric in zip(rows.tolist(), _rows(block, rows)):
+            stream.curve.add(metric)
+            if stream.curve.stride != stride:
+                done = row + 1
+                break
+
+
+def _quiet_groups(stream: RankStream, block: MetricBlock, first: int, groups: int) -> Bools:
+    """Which of the groups that begin at record `first` hold nothing that stands out."""
+    bounds = stream.bounds_now()
+    before = stream.before
+    if before is None:
+        return np.zeros(groups, dtype=np.bool_)
+    end = first + groups * GROUP
+
+    def column(name: str) -> Optional[Floats]:
+        values = block.columns.get(name)
+        return None if values is None else values[first:end]
+
+    loss = column("loss")
+    assert loss is not None
+    good = _within(bounds, loss, column("grad_norm"), column("step_time_ms"))
+    good &= _settings(bounds, column("overflow"), column("loss_scale"), len(loss))
+    good &= _moves(column("lr"), before.lr, len(loss))
+    wait, time = column("data_time_ms"), column("step_time_ms")
+    if wait is not None:
+        good &= (wait <= STARVED * time) if time is not None else False
+    step = column("global_step")
+    if step is None:
+        step = column("step")
+    assert step is not None
+    last = before.at if before.at is not None else -1
+    good &= np.diff(step, prepend=last) == stream.stride
+    same = np.diff(loss, prepend=before.loss if before.loss is not None else np.nan) == 0
+    rows = good.reshape(-1, GROUP).all(axis=1)
+    rows &= same.reshape(-1, GROUP).sum(axis=1) < SAME
+    return rows if stream.stride > 0 else np.zeros_like(rows)
+
+
+def _within(bounds: Bounds, loss: Floats, norm: Optional[Floats], time: Optional[Floats]) -> Bools:
+    good = (loss >= bounds.loss_low) & (loss <= bounds.loss_high)
+    if norm is not None:
+        good &= (norm >= bounds.norm_low) & (norm <= bounds.norm_high)
+    if time is not None:
+        good &= time <= bounds.longest
+    return good
+
+
+def _settings(bounds: Bounds, overflow: Optional[Floats], scale: Optional[Floats], size: int) -> Bools:
+    good = np.ones(size, dtype=np.bool_)
+    if overflow is not None:
+        good &= overflow == 0
+    if scale is not None:
+        good &= scale == (bounds.scale if bounds.scale is not None else np.nan)
+    elif bounds.scale is not None:
+        good[:] = False
+    return good
+
+
+def _moves(rate: Optional[Floats], before: Optional[float], size: int) -> Bools:
+    good = np.ones(size, dtype=np.bool_)
+    if (rate is None) != (before is None):
+        good[:] = False
+    elif rate is not None and before is not None:
+        if before <= 0 or rate.min() <= 0:
+            good[:] = False
+            return good
+        former = np.concatenate(([before], rate[:-1]))
+        good = np.abs(rate / former - 1) <= RATE_MOVES
+    return good
