@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Optional, Union
 
-from doctor.commands.shown import report_on
 from doctor.diagnosis import diagnose_paths, diagnose_text
 from doctor.errors import EXIT_FINDINGS, EXIT_OK, UsageError
 from doctor.escape import visible
@@ -47,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 def build_report(text: Union[str, bytes]) -> Report:
     """The Python face: a text of any kind, a code or a rule id; no files."""
     pack = load_pack()
-    named = report_on(text, pack) if isinstance(text, str) else None
+    named = _named(text, pack) if isinstance(text, str) else None
     return named if named is not None else of_explanation(diagnose_text(text, pack=pack))
 
 
@@ -107,7 +106,7 @@ def _report(words: list[str], pack: Pack) -> Report:
         return of_explanation(diagnose_text(sys.stdin.buffer.read(), "<stdin>", pack))
     text = " ".join(words)
     if len(words) == 1:
-        named = report_on(text, pack)
+        named = _named(text, pack)
         if named is not None:
             return named
     if all(_exists(word) for word in words):
@@ -120,6 +119,15 @@ def _report(words: list[str], pack: Pack) -> Report:
             Text("Check the spelling; a relative path starts here.", "请检查拼写；相对路径从当前目录算起。"),
         )
     return of_explanation(diagnose_text(text, "<text>", pack))
+
+
+def _named(word: str, pack: Pack) -> Optional[Report]:
+    """The report on a rule or a code, or None when it is not the word for one."""
+    if not 1 <= len(word) <= 80 or any(char.isspace() for char in word.strip()):
+        return None
+    from doctor.commands.shown import report_on
+
+    return report_on(word, pack)
 
 
 def _exists(word: str) -> bool:

@@ -7,10 +7,9 @@ version is made anew without a word; where nothing can be written, nothing is, a
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
-import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Optional
@@ -21,7 +20,7 @@ from doctor.match.textrule import Condition, Match, Pattern, TextRule
 from doctor.rule import Rule
 
 #: raise when the form of the cached rules changes
-_FORM = 3
+_FORM = 4
 
 
 def cache_folder() -> Path:
@@ -36,31 +35,33 @@ def read_cached(name: str) -> Optional[bytes]:
         raw = (cache_folder() / name).read_bytes()
     except (OSError, RuntimeError, ValueError):
         return None
-    return raw[16:] if raw[:16] == _digest(raw[16:]) else None
+    return raw[4:] if raw[:4] == _sum(raw[4:]) else None
 
 
 def write_cached(name: str, content: bytes) -> None:
     """Writes a cache file whole or not at all; a place that cannot be written is no error."""
+    import tempfile
+
     with contextlib.suppress(OSError, RuntimeError, ValueError):
         folder = cache_folder()
         folder.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=folder, prefix=name, suffix=".new")
         try:
             with os.fdopen(handle, "wb") as out:
-                out.write(_digest(content) + content)
+                out.write(_sum(content) + content)
             Path(temporary).replace(folder / name)
         except OSError:
             Path(temporary).unlink(missing_ok=True)
 
 
-def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=16).digest()
+def _sum(content: bytes) -> bytes:
+    return zlib.crc32(content).to_bytes(4, "big")
 
 
 def cached_rules(folders: Sequence[Path], read: Callable[[], list[TextRule]]) -> tuple[list[TextRule], str]:
     """The rules of `folders`, from the cache or by `read`, and a key that names their content."""
-    places = hashlib.blake2b("\0".join(str(folder.absolute()) for folder in folders).encode(), digest_size=8)
-    name = f"rules-{places.hexdigest()}.json"
+    places = "\0".join(str(folder.absolute()) for folder in folders)
+    name = f"rules-{_sum(places.encode('utf-8', 'surrogateescape')).hex()}.json"
     state = _state(folders)
     content = read_cached(name)
     if content is not None:
@@ -92,15 +93,13 @@ def cached_table(name: str, paths: Sequence[Path], read: Callable[[], dict[str, 
 
 def _state(folders: Iterable[Path]) -> str:
     """Changes when a file under the folders does: names, sizes and times, which cost far less than their bytes."""
-    digest = hashlib.blake2b(f"{__version__} {_FORM}".encode(), digest_size=16)
+    lines = [f"{__version__} {_FORM}"]
     for folder in folders:
         for path, status in sorted(_files(str(folder))):
-            digest.update(
-                f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0{status.st_ino}\n".encode(
-                    "utf-8", "surrogateescape"
-                )
-            )
-    return digest.hexdigest()
+            lines.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}")
+    text = "\n".join(lines).encode("utf-8", "surrogateescape")
+    # two sums and the length: a change that keeps all three would have to be made on purpose
+    return f"{zlib.crc32(text):08x}{zlib.adler32(text):08x}{len(text):x}"
 
 
 def _files(folder: str) -> Iterable[tuple[str, os.stat_result]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from doctor.finding import Finding
 from doctor.match.aside import Progress
@@ -14,7 +14,9 @@ from doctor.match.pack import Pack, load_pack
 from doctor.match.question import answers
 from doctor.match.reason import reason
 from doctor.match.scan import Hit, Scanner
-from doctor.match.unknown import Nearest, Wanted, looks_wrong, nearest_rules, skeleton, what_to_collect
+
+if TYPE_CHECKING:
+    from doctor.match.unknown import Nearest, Wanted
 
 #: a training step as any framework prints it
 _STEP = re.compile(
@@ -74,12 +76,15 @@ def conclude(
     for (rule, _), tally in scanner.tallies.items():
         counts[rule] = counts.get(rule, 0) + tally.count
     findings = reason(hits, pack, others, progress, counts) or answers(text, pack)
+    if findings and max(finding.confidence for finding in findings) >= _SURE:
+        return Explanation(findings)
+    from doctor.match.unknown import looks_wrong, nearest_rules, skeleton, what_to_collect
+
     if not findings:
         nearest = nearest_rules(text, pack)
         quiet = not looks_wrong(text)
         return Explanation((), True, what_to_collect(text), nearest, None if quiet else skeleton(text), quiet)
-    weak = max(finding.confidence for finding in findings) < _SURE
-    return Explanation(findings, collect=what_to_collect(text) if weak else ())
+    return Explanation(findings, collect=what_to_collect(text))
 
 
 def words_of(text: Union[str, bytes]) -> str:

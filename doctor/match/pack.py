@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Optional
 
-from doctor.match.rulefile import RuleError, read_rule
 from doctor.match.textrule import Match, Pattern, RuleFile, TextRule
 
 
@@ -81,6 +80,8 @@ def read_files(folder: Path, strict: bool = True) -> list[RuleFile]:
     Raises RuleError when a file is wrong or two share an id or a name. Not `strict`, such a file is left out: one
     broken rule does not take the others with it.
     """
+    from doctor.match.rulefile import RuleError, read_rule
+
     found: dict[str, RuleFile] = {}
     owners: dict[str, str] = {}
     for path in rule_paths(folder):
@@ -109,6 +110,8 @@ def load_pack(extra: Sequence[Path] = ()) -> Pack:
 
     for folder in extra:
         if not folder.exists():
+            from doctor.match.rulefile import RuleError
+
             raise RuleError(str(folder), "", "there is no such file or folder")
     own = rules_folder()
 

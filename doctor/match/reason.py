@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from doctor.escape import decode, visible
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.match.aside import Aside, Progress, sift, went_on
 from doctor.match.pack import Pack
 from doctor.match.scan import Hit
-from doctor.match.tables import Code, lookup
 from doctor.match.textrule import TextRule
 from doctor.match.words import Value, filled, filled_line, values_of
+
+if TYPE_CHECKING:
+    from doctor.match.tables import Code
 
 _ROLE_WEIGHT = {"cause": 1.0, "symptom": 0.55, "generic": 0.25}
 _SEVERITY_WEIGHT = {Severity.FATAL: 1.0, Severity.ERROR: 1.0, Severity.WARNING: 0.55, Severity.INFO: 0.3}
@@ -138,7 +140,7 @@ def _candidates(
         over = rule.rule.severity is Severity.FATAL and all(went_on(hit, progress) for hit in first)
         if over:
             sure, weight = sure * _OVER, weight * _OVER
-        code = lookup(rule.table, best[1].groups.get("code", "")) if rule.table is not None else None
+        code = _code(rule, best[1])
         out.append(Candidate(rule, tuple(first), weight, sure, places[id(best[1])], code=code, over=over))
     for finding in others:
         rule = pack.get(finding.rule)
@@ -147,6 +149,15 @@ def _candidates(
             order = _order_of(finding, ordered)
             out.append(Candidate(rule, (), weight, finding.confidence, order, finding))
     return out
+
+
+def _code(rule: TextRule, hit: Hit) -> Optional[Code]:
+    """What the code that a hit captured means, for a rule with a table."""
+    if rule.table is None:
+        return None
+    from doctor.match.tables import lookup
+
+    return lookup(rule.table, hit.groups.get("code", ""))
 
 
 def _order_of(finding: Finding, ordered: Sequence[Hit]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,14 +12,17 @@ import pytest
 import yaml
 
 from doctor.match.cache import cache_folder, read_cached, write_cached
-from doctor.match.pack import load_pack
+from doctor.match.pack import load_pack, rules_folder
 from doctor.match.rulefile import RuleError
 from tests.match.packs import rule
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of its own, and a copy of one origin as the rules of the program."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shutil.copytree(rules_folder() / "cann", tmp_path / "rules" / "cann")
+    monkeypatch.setattr("doctor.match.pack.rules_folder", lambda: tmp_path / "rules")
 
 
 def write(path: Path, number: int = 1, name: str = "test-rule") -> None:

@@ -157,8 +157,8 @@ def test_findings_of_detectors_take_part() -> None:
 
 
 def test_repeated_lines_are_one_finding_with_a_count() -> None:
-    rules = pack(simple(1, "fault", title={"en": "{count} times", "zh": "{count} 次"}))
-    found = findings("fault\n" * 300, rules, counts={"LOG-TST-001": 300})
+    rules = pack(simple(1, "frobnication", title={"en": "{count} times", "zh": "{count} 次"}))
+    found = findings("frobnication\n" * 300, rules, counts={"LOG-TST-001": 300})
     assert len(found) == 1 and found[0].title.en == "300 times"
     assert len(found[0].evidence) == 5
 
