@@ -36,6 +36,8 @@ _BUFFERED_SECONDS = 60.0
 _OVER = 0.6
 _WENT_ON = Text(" Training went on after it, so it may be over.", "其后训练仍在继续，可能已经恢复。")
 _MOST_EVIDENCE = 5
+#: lines of one rank this near to each other tell of one event
+_ONE_EVENT = 20
 
 #: faults of one kind that bring about others, whatever the rules say: category -> categories
 _BRINGS: Mapping[str, frozenset[str]] = {
@@ -133,7 +135,7 @@ def _candidates(
         rule = pack.get(rule_id)
         assert rule is not None
         found = by_rule[rule_id]
-        best = min(found, key=lambda pair: (pair[1].setting.code, pair[0]))
+        best = _most_telling(found)
         first = [best[1], *(hit for _, hit in found if hit is not best[1])]
         sure = rule.rule.confidence * (0.5 if best[1].setting.code else 1.0)
         weight = sure * _ROLE_WEIGHT[rule.role] * _SEVERITY_WEIGHT[rule.rule.severity]
@@ -149,6 +151,20 @@ def _candidates(
             order = _order_of(finding, ordered)
             out.append(Candidate(rule, (), weight, finding.confidence, order, finding))
     return out
+
+
+def _most_telling(found: Sequence[tuple[int, Hit]]) -> tuple[int, Hit]:
+    """Of the hits of a rule round the first one the one that says most: no quoted source code, most values captured."""
+    first = min(found, key=lambda pair: (pair[1].setting.code, pair[0]))[1]
+
+    def near(hit: Hit) -> bool:
+        place = (hit.source, hit.rank) == (first.source, first.rank)
+        return place and abs(hit.line - first.line) <= _ONE_EVENT
+
+    return min(
+        (pair for pair in found if near(pair[1])),
+        key=lambda pair: (pair[1].setting.code, -len(pair[1].groups), pair[0]),
+    )
 
 
 def _code(rule: TextRule, hit: Hit) -> Optional[Code]:
