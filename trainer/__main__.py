@@ -13,6 +13,9 @@ from typing import Optional
 from doctor.errors import EXIT_FINDINGS, EXIT_USAGE, UsageError
 from doctor.escape import visible
 from doctor.language import language
+from doctor.trainer import runtime
+from doctor.trainer.config import RunConfig, load_config
+from doctor.trainer.runfolder import RunFolder, default_root
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -38,16 +41,16 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from doctor.trainer import runtime
-    from doctor.trainer.config import load_config
-    from doctor.trainer.runfolder import RunFolder, default_root
-
     config = load_config(options.config)
     runtime.require_mindspore()
     runtime.set_environment()
     folder = RunFolder(Path(options.output_dir or config.args.output_dir or default_root(config.name)))
     folder.create(options.resume is not None)
-    folder.lock()
+    with folder.lock():
+        return _in_folder(config, folder, options)
+
+
+def _in_folder(config: RunConfig, folder: RunFolder, options: argparse.Namespace) -> int:
     log = os.open(folder.log(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     # MindSpore writes many warnings, from C++ as well, to descriptors 1 and 2. They belong in the log, complete; the
     # screen is for steps. Python's own streams keep the real ones.

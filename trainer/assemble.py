@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional, TextIO
@@ -12,9 +13,9 @@ import yaml
 
 from doctor import __version__
 from doctor.errors import UsageError
-from doctor.finding import Text
 from doctor.trainer import checkpoint as checkpoints
 from doctor.trainer import runtime
+from doctor.trainer.callbacks import Callback
 from doctor.trainer.config import RunConfig
 from doctor.trainer.runfolder import Journal, RunFolder, write_atomically, write_end
 
@@ -36,19 +37,24 @@ def train(
     resume: Optional[str] = None,
     screen: Optional[TextIO] = None,
     parent: Optional[int] = None,
+    weights: Optional[Mapping[str, Any]] = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Ended:
     """Runs `config` in `folder`, which is created already, writing all that the contract of a run folder names.
 
     `resume` is None, "newest", "start" (in a folder that holds a run, from its beginning) or the path of a checkpoint;
-    `parent` is the process without which the run is to end. Raises UsageError for a bad config before anything is
+    `parent` is the process without which the run is to end, `weights` are those to begin with by the trainer's names.
+    Raises UsageError for a bad config before anything is
     compiled; any other exception is recorded in the log and end.json and raised again.
     """
     started = time.perf_counter()
     journal = Journal(folder, screen)
     last = 0
     try:
-        loop = _assemble(config, folder, journal, resume, started)
+        loop = _assemble(config, folder, journal, resume, weights)
+        journal.say(f"set-up took {time.perf_counter() - started:.1f} s")
         loop.stop.parent = parent
+        loop.callbacks = tuple(callbacks)
         from doctor.trainer.stopping import Stopped
 
         try:
@@ -75,7 +81,9 @@ def train(
         journal.close()
 
 
-def _assemble(config: RunConfig, folder: RunFolder, journal: Journal, resume: Optional[str], started: float) -> Any:
+def _assemble(
+    config: RunConfig, folder: RunFolder, journal: Journal, resume: Optional[str], weights: Optional[Mapping[str, Any]]
+) -> Any:
     from doctor.trainer.data.batches import Batches
     from doctor.trainer.data.samples import load_samples
 
@@ -95,6 +103,8 @@ def _assemble(config: RunConfig, folder: RunFolder, journal: Journal, resume: Op
     network.set_train()
     recompute(network, args.recompute)
     initialise(network, config.model, args.seed)
+    if resume is None:
+        _load(config, network, weights, journal)
     loop = Loop(config, network, batches, folder, journal)
     if config.eval_dataset is not None:
         evaluated = load_samples(
@@ -115,10 +125,23 @@ def _assemble(config: RunConfig, folder: RunFolder, journal: Journal, resume: Op
     journal.say(f"Network Parameters: {config.model.parameters // 1_000_000} M.")
     if resume is not None:
         _resume(loop, folder, resume)
-    journal.say(f"set-up took {time.perf_counter() - started:.1f} s")
     journal.say(".........Starting Training Model..........")
     journal.say(".........Model Compiling, Please Wait a Moment...........")
     return loop
+
+
+def _load(config: RunConfig, network: Any, weights: Optional[Mapping[str, Any]], journal: Journal) -> None:
+    """Weights to begin with: those given, or those of `load_checkpoint`."""
+    from doctor.trainer.models.weights import fill, read_weights
+
+    source = Path(config.load_checkpoint or "the model given")
+    if weights is None:
+        if config.load_checkpoint is None:
+            return
+        journal.say(f".............Start load checkpoint from {source}..................")
+        weights = read_weights(source, config.model)
+    unused = fill(network.trainable_params(), weights, source)
+    journal.say(f"Network parameters are not loaded: ([], {list(unused)})")
 
 
 def _resume(loop: Any, folder: RunFolder, word: str) -> None:
@@ -160,9 +183,3 @@ def write_config(config: RunConfig, folder: RunFolder, started_on: runtime.Runti
     row = {**config.effective(), "versions": versions}
     head = f"# {config.source}, as it was run\n"
     write_atomically(folder.config, head + yaml.safe_dump(row, sort_keys=False, allow_unicode=True))
-
-
-def no_room(error: OSError, folder: RunFolder) -> UsageError:
-    """A disk error in words."""
-    why = error.strerror or str(error)
-    return UsageError(Text(f"{folder.root}: {why}.", f"{folder.root}：{why}。"))

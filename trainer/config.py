@@ -136,7 +136,7 @@ def build_config(raw: Mapping[str, Any], place: Place, name: str) -> RunConfig:
     args = TrainingArguments.read(said, arguments_place)
     args.check_together(arguments_place)
     args = _one_batch_size(args, dataset, said, dataset_place)
-    model = _model(raw.get("model"), trainer.get("model_name"), place)
+    model = read_model(raw.get("model"), trainer.get("model_name"), place.at("model"))
     eval_raw = raw.get("eval_dataset")
     evaluation = DatasetSettings.read(eval_raw, place.at("eval_dataset")) if eval_raw else None
     config = RunConfig(
@@ -180,8 +180,8 @@ def _one_batch_size(
     return replace(args, per_device_train_batch_size=dataset.batch_size)
 
 
-def _model(raw: Any, model_name: Any, place: Place) -> ModelConfig:
-    here = place.at("model")
+def read_model(raw: Any, model_name: Any, here: Place) -> ModelConfig:
+    """The section `model`: a name, or sizes over those of a named family. Raises UsageError."""
     if raw is None:
         raw = {}
     if isinstance(raw, str):

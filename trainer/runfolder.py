@@ -8,6 +8,8 @@ import math
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional, TextIO
@@ -85,31 +87,38 @@ class RunFolder:
                 Text("Name a folder you may write to.", "请指定可写的目录。"),
             ) from None
 
-    def lock(self, patience: float = 10.0) -> None:
-        """Takes the folder for this process until it ends. Raises UsageError when another one keeps it for longer than
-        `patience` seconds (one that is just saving lets go)."""
+    @contextmanager
+    def lock(self, patience: float = 10.0) -> Iterator[None]:
+        """Keeps the folder for this process. Raises UsageError when another one has it for longer than `patience`
+        seconds (one that is just saving lets go)."""
         handle = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-        end = time.monotonic() + patience
+        try:
+            self._wait_for(handle, time.monotonic() + patience)
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+    def _wait_for(self, handle: int, end: float) -> None:
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
             except BlockingIOError:
                 if time.monotonic() < end:
                     time.sleep(0.1)
                     continue
-                other = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "?"
-                raise UsageError(
-                    Text(
-                        f"output_dir {self.root}: process {other} is training there.",
-                        f"output_dir {self.root}：进程 {other} 正在该目录训练。",
-                    ),
-                    Text(f"Wait for it or end it: kill {other}", f"请等待其结束，或执行：kill {other}"),
-                ) from None
             except OSError:
                 return  # a file system without locks
-            break
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            other = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "?"
+            raise UsageError(
+                Text(
+                    f"output_dir {self.root}: process {other} is training there.",
+                    f"output_dir {self.root}：进程 {other} 正在该目录训练。",
+                ),
+                Text(f"Wait for it or end it: kill {other}", f"请等待其结束，或执行：kill {other}"),
+            )
 
 
 def default_root(name: str, now: Optional[float] = None) -> Path:

@@ -164,14 +164,14 @@ def test_the_second_process_in_a_folder_is_told_of_the_first(tmp_path: Path, mon
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        folder.lock()
-        os.write(writer, b"x")
-        time.sleep(30)
+        with folder.lock():
+            os.write(writer, b"x")
+            time.sleep(30)
         os._exit(0)
     try:
         os.read(reader, 1)
-        with pytest.raises(UsageError, match=f"process {pid} is training there"):
-            folder.lock(patience=0.1)
+        with pytest.raises(UsageError, match=f"process {pid} is training there"), folder.lock(patience=0.1):
+            pass
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

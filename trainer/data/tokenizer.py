@@ -11,8 +11,9 @@ from doctor.finding import Text
 
 
 class Tokenizer(Protocol):
-    """What packing needs. `vocab_size` is one more than the largest id."""
+    """What packing needs. `vocab_size` is one more than the largest id, `source` the name or file it came from."""
 
+    source: str
     vocab_size: int
     eos_id: int
 
@@ -24,6 +25,7 @@ class Tokenizer(Protocol):
 class ByteTokenizer:
     """UTF-8 bytes as ids 0 to 255, then end-of-text 256. No file, no training, every language."""
 
+    source = "byte"
     vocab_size = 257
     eos_id = 256
 
@@ -48,6 +50,7 @@ class FileTokenizer:
             self._inner: Any = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # noqa: BLE001 - the library raises bare Exception
             raise _unreadable(path, error) from None
+        self.source = str(path)
         self.vocab_size = max(self._inner.get_vocab(with_added_tokens=True).values(), default=0) + 1
         ends = [self._inner.token_to_id(name) for name in self._ENDS]
         self.eos_id = next((end for end in ends if end is not None), self.vocab_size - 1)
@@ -72,6 +75,7 @@ class SentencePieceTokenizer:
             self._inner.Load(str(path))
         except (OSError, RuntimeError) as error:
             raise _unreadable(path, error) from None
+        self.source = str(path)
         self.vocab_size = int(self._inner.GetPieceSize())
         self.eos_id = max(0, int(self._inner.eos_id()))
 
