@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from doctor.finding import Evidence, Location
-from doctor.plan.build import load_plan
-from doctor.plan.plan import Dialect, Plan
-from doctor.plan.value import Value
+
+if TYPE_CHECKING:
+    from doctor.plan.plan import Plan
+    from doctor.plan.value import Value
 
 
 class Shift(str, Enum):
@@ -61,6 +62,9 @@ class Consumer:
 
 def consumer_of(path: Path) -> Consumer:
     """Of a training config. Raises UsageError when it cannot be read."""
+    from doctor.plan.build import load_plan
+    from doctor.plan.plan import Dialect
+
     plan = load_plan(path)
     shift = _shift(plan)
     sequence = plan.model.sequence.count or plan.data.sequence.count
@@ -95,6 +99,8 @@ _INSIDE = ("llama", "qwen", "baichuan", "internlm", "yi", "mixtral", "deepseek",
 
 
 def _shift(plan: Plan) -> Shift:
+    from doctor.plan.plan import Dialect
+
     if plan.dialect is Dialect.TRAINER:
         never = plan.root.get("train_dataset", "shift_labels").value
         return Shift.NOT if never in {"never", False} else Shift.EITHER

@@ -6,36 +6,15 @@ the largest to the smallest; each takes the tensors that it explains out of what
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
-from doctor.checks.weights.expected import Expected
-from doctor.checks.weights.subject import Weights
-from doctor.formats.families.expr import evaluate, parse
-from doctor.formats.families.family import Param
-from doctor.formats.recognise import Member, Model, Odd
+if TYPE_CHECKING:
+    from doctor.checks.weights.expected import Expected
+    from doctor.checks.weights.subject import Weights
+    from doctor.formats.recognise import Member, Model, Odd
 
-#: Which fields of a config decide a symbol, for the evidence; the first that the config has is shown.
-FIELDS: Mapping[str, tuple[str, ...]] = {
-    "V": ("vocab_size", "padded_vocab_size"),
-    "H": ("hidden_size", "n_embd", "d_model"),
-    "F": ("intermediate_size", "ffn_hidden_size", "inner_hidden_size", "n_inner", "multiple_of"),
-    "Q": ("num_attention_heads", "head_dim", "num_heads", "n_head"),
-    "K": ("num_key_value_heads", "num_query_groups", "n_kv_heads", "multi_query_group_num"),
-    "D": ("head_dim", "kv_channels"),
-    "P": ("n_positions", "max_position_embeddings", "seq_length"),
-    "E": ("num_experts", "n_routed_experts", "num_moe_experts"),
-    "M": ("moe_intermediate_size", "moe_ffn_hidden_size"),
-    "S": ("n_shared_experts", "moe_intermediate_size"),
-    "QL": ("q_lora_rank",),
-    "KL": ("kv_lora_rank",),
-    "R": ("kv_lora_rank", "qk_rope_head_dim"),
-    "QB": ("num_attention_heads", "qk_nope_head_dim", "qk_rope_head_dim"),
-    "KB": ("num_attention_heads", "qk_nope_head_dim", "v_head_dim"),
-    "O": ("num_attention_heads", "v_head_dim"),
-    "L": ("num_hidden_layers", "num_layers", "n_layer"),
-}
 #: Symbols that tell models of one family apart; two of them different (or the hidden size) is another model.
 _SIZE = ("H", "F", "Q", "K", "E", "M", "QL", "KL", "QB", "KB", "O", "L")
 
@@ -214,13 +193,3 @@ def _only_vocabulary(member: Member, odd: Odd) -> bool:
         and member.param.shape[0] == "V"
         and odd.tensor.shape[1:] == odd.expected[1:]
     )
-
-
-def shape_for(param: Param, symbols: Mapping[str, int]) -> tuple[Optional[int], ...]:
-    """A symbolic shape as numbers."""
-    return tuple(evaluate(axis, symbols) for axis in param.shape)
-
-
-def touches(params: Iterable[Param], symbol: str) -> int:
-    """How many of these parameters have the symbol in their shape."""
-    return sum(any(symbol in names for axis in param.shape for _, names in parse(axis)) for param in params)

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from doctor.finding import Evidence, Location, Text
-from doctor.formats import modelconfig
-from doctor.formats.families import FAMILIES
-from doctor.formats.families.family import MCORE, MINDFORMERS, Family, Sizes
-from doctor.formats.modelconfig import ModelConfig
-from doctor.plan.build import load_plan
-from doctor.plan.plan import Dialect, Plan
+
+if TYPE_CHECKING:
+    from doctor.formats.families.family import Family, Sizes
+    from doctor.formats.modelconfig import ModelConfig
+    from doctor.plan.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,8 @@ class Expected:
 
 def of_folder(folder: Path) -> Optional[Expected]:
     """From config.json (or params.json) in the folder of the weights."""
+    from doctor.formats import modelconfig
+
     config = modelconfig.beside(folder)
     return of_config(config) if config is not None else None
 
@@ -72,6 +73,11 @@ def of_config(config: ModelConfig) -> Expected:
 
 def of_training(path: Path) -> Expected:
     """From a training config of any dialect. Raises UsageError when it cannot be read."""
+    from doctor.formats import modelconfig
+    from doctor.formats.families.family import MCORE, MINDFORMERS
+    from doctor.plan.build import load_plan
+    from doctor.plan.plan import Dialect
+
     plan = load_plan(path)
     data, places = _fields(plan)
     if plan.dialect is Dialect.HUGGINGFACE:
@@ -104,6 +110,9 @@ _HF_NAMES = {
 
 
 def _fields(plan: Plan) -> tuple[dict[str, Any], dict[str, Location]]:
+    from doctor.formats import modelconfig
+    from doctor.plan.plan import Dialect
+
     data: dict[str, Any] = {}
     places: dict[str, Location] = {}
     for name, value in plan.model.fields.items():
@@ -123,6 +132,8 @@ def _fields(plan: Plan) -> tuple[dict[str, Any], dict[str, Location]]:
 
 def _family(plan: Plan, data: Mapping[str, Any]) -> Optional[Family]:
     """By the model's class, alias or type; a LLaMA class with biases on q, k and v is a Qwen 2."""
+    from doctor.formats.families import FAMILIES
+
     words = {
         word.lower()
         for word in (plan.model.family, plan.model.type.words, plan.model.architecture.words, plan.model.name.words)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from doctor.check import Skip, check
-from doctor.checks.weights.diagnosis import FIELDS, Diagnosis
+from doctor.checks.weights.fields import FIELDS
 from doctor.checks.weights.subject import Weights
 from doctor.checks.words import ranges, some
 from doctor.finding import Edit, Evidence, Finding, Fix, Severity, Text
 from doctor.formats.layers import by_pattern
 from doctor.rule import Rule
+
+if TYPE_CHECKING:
+    from doctor.checks.weights.diagnosis import Diagnosis
 
 _UNKNOWN = Text("no known model family has these parameter names", "参数名不属于任何已知的模型家族")
 _PARTIAL = Text(

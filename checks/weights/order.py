@@ -9,14 +9,13 @@ from doctor.check import Skip, check
 from doctor.checks.weights.keys import diagnosed
 from doctor.checks.weights.subject import Weights
 from doctor.finding import Evidence, Finding, Severity, Text
-from doctor.formats.families.family import MCORE, MINDFORMERS
-from doctor.formats.recognise import Member, Model
-from doctor.formats.values import FORMATS
 from doctor.rule import Rule
 
 if TYPE_CHECKING:
+    from doctor.formats.recognise import Member, Model
     from doctor.formats.roworder import Verdict
 
+MINDFORMERS, MCORE = "mindformers", "mcore"
 #: Parameters that hold several projections: gate and up, or q, k and v.
 _GATED = ("feed_forward.w_gate_hidden.weight", "mlp.linear_fc1.weight")
 _ATTENTION = ("attention.w_qkv.weight", "self_attention.linear_qkv.weight")
@@ -94,6 +93,8 @@ def row_order(subject: Weights) -> Iterator[Finding]:
 
 
 def _members(model: Model, suffixes: tuple[str, ...]) -> list[Member]:
+    from doctor.formats.values import FORMATS
+
     found = [
         member
         for member in model.members

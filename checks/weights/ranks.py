@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from doctor.check import Skip, check
 from doctor.checks.weights.subject import Weights
 from doctor.checks.words import ranges, shape, some
 from doctor.finding import Evidence, Finding, Severity, Text
-from doctor.formats.iteration import Iteration
 from doctor.formats.layers import is_state
-from doctor.formats.ranks import Rank, RankSet
 from doctor.rule import Rule
+
+if TYPE_CHECKING:
+    from doctor.formats.iteration import Iteration
+    from doctor.formats.ranks import Rank, RankSet
 
 
 def _ranks(subject: Weights) -> RankSet:

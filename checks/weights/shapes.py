@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from doctor.check import Skip, check
-from doctor.checks.weights.diagnosis import FIELDS, Diagnosis, Difference
+from doctor.checks.weights.fields import FIELDS
 from doctor.checks.weights.keys import diagnosed, source
 from doctor.checks.weights.subject import Weights
 from doctor.checks.words import shape, some
 from doctor.finding import Edit, Evidence, Finding, Fix, Severity, Text
-from doctor.formats.families import known as known_models
 from doctor.formats.layers import by_pattern
-from doctor.formats.recognise import Odd
 from doctor.rule import Rule
+
+if TYPE_CHECKING:
+    from doctor.checks.weights.diagnosis import Diagnosis, Difference
+    from doctor.formats.recognise import Odd
 
 _NO_CONFIG = Text(
     "there is no config to compare with; name one: doctor check CONFIG.yaml --weights PATH",
@@ -162,6 +165,8 @@ def another_size(subject: Weights) -> Iterator[Finding]:
     found = compared(subject)
     if not found.other_size or found.other_family or found.expected is None or found.expected.sizes is None:
         return
+    from doctor.formats.families import known as known_models
+
     sizes = found.expected.sizes
     observed = found.model.known
     expected = known_models.lookup(found.model.family.id, sizes.layers, sizes.symbols)

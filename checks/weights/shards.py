@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from doctor.check import Skip, check
 from doctor.checks.weights.subject import Weights
 from doctor.checks.words import ranges, size, some
 from doctor.finding import Evidence, Finding, Severity, Text
-from doctor.formats.index import ShardIndex
 from doctor.formats.layers import place
 from doctor.rule import Rule
+
+if TYPE_CHECKING:
+    from doctor.formats.index import ShardIndex
 
 _NO_INDEX = Text("these weights have no shard index", "这些权重没有分片索引")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from doctor.finding import Text
-from doctor.formats.sniff import list_folder
+from doctor.formats.sniff import is_folder, list_folder
 
 FOLDER = re.compile(r"iteration_(\d{1,12})")
 TRACKER = "latest_checkpointed_iteration.txt"
@@ -68,7 +68,7 @@ def iteration_folders(folder: Path) -> list[tuple[int, Path]]:
     return sorted(
         (int(match[1]), Path(entry.path))
         for entry in list_folder(folder)
-        if (match := FOLDER.fullmatch(entry.name)) and entry.is_dir()
+        if (match := FOLDER.fullmatch(entry.name)) and is_folder(entry)
     )
 
 

@@ -116,6 +116,22 @@ def list_folder(folder: Path, limit: int = 100_000) -> list[os.DirEntry[str]]:
     return sorted(entries, key=lambda entry: entry.name)
 
 
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder; a link in a loop is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a regular file or leads to one."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
 def _is_safetensors(head: bytes) -> bool:
     if len(head) < 9:
         return False

@@ -14,7 +14,7 @@ from doctor.formats.index import ShardIndex
 from doctor.formats.iteration import FOLDER, Iteration, Tracker, iteration_folders, read_iteration, read_tracker
 from doctor.formats.ranks import RankSet, rank_folders, read_ranks
 from doctor.formats.read import read_file
-from doctor.formats.sniff import EXTENSIONS, INDEX_SUFFIX, list_folder, sniff_path
+from doctor.formats.sniff import EXTENSIONS, INDEX_SUFFIX, is_folder, list_folder, sniff_path
 from doctor.formats.tensor import Problem, Tensor, WeightFile
 
 #: A folder with more weight files than this is read in part, and said to be.
@@ -116,7 +116,7 @@ def _weight_names(folder: Path) -> list[str]:
     for entry in list_folder(folder):
         name = entry.name
         suffix = PurePath(name).suffix.lower()
-        if suffix not in EXTENSIONS or locate.BESIDE.fullmatch(name) or entry.is_dir():
+        if suffix not in EXTENSIONS or locate.BESIDE.fullmatch(name) or is_folder(entry):
             continue
         if suffix == ".bin" and (folder / (name[:-4] + ".idx")).exists():
             continue
@@ -259,7 +259,8 @@ def _parts(folder: Path, kin: list[str], names: list[str]) -> WeightSet:
     whole = _assemble(folder, kin, names)
     if len(kin) > 1 and any(len(files) > 1 for files in whole.homes.values()):
         largest = max(whole.files, key=lambda file: (len(file.tensors), file.size, file.path.name))
-        return _assemble(folder, [largest.path.name], names)
+        rest = tuple(file for file in whole.files if file is not largest)
+        return replace(whole, files=(largest,), others=(*rest, *whole.others))
     return whole
 
 

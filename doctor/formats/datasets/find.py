@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Optional
 
 from doctor.formats.datasets.dataset import Dataset
-from doctor.formats.sniff import head_of, list_folder
+from doctor.formats.sniff import head_of, is_file, list_folder
 
 _TABLES = (".parquet", ".arrow")
 
@@ -50,7 +50,7 @@ def _kind_of_folder(folder: Path) -> Optional[str]:
     order = ("mindrecord", "megatron", "arrow", "jsonl", "json")
     seen = set()
     for entry in list_folder(folder, 20_000)[:2000]:
-        if entry.name.endswith(".db") or not entry.is_file():
+        if entry.name.endswith(".db") or not is_file(entry):
             continue
         kind = _kind_of_file(Path(entry.path))
         if kind == order[0]:
@@ -96,5 +96,5 @@ def _named(folder: Path, part: str) -> list[Path]:
     return [
         Path(entry.path)
         for entry in list_folder(folder)
-        if part in entry.name.lower() and not entry.name.endswith(".db") and entry.is_file()
+        if part in entry.name.lower() and not entry.name.endswith(".db") and is_file(entry)
     ]

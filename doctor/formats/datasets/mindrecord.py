@@ -28,7 +28,7 @@ from urllib.parse import quote
 from doctor.finding import Text
 from doctor.formats.datasets import msgpack
 from doctor.formats.datasets.dataset import Column, Dataset, Row, spread
-from doctor.formats.sniff import list_folder
+from doctor.formats.sniff import is_file, list_folder
 from doctor.formats.tensor import Kind, Problem
 
 MAX_HEADER = 256_000_000
@@ -110,7 +110,7 @@ def files_in(folder: Path) -> list[Path]:
     return [
         Path(entry.path)
         for entry in list_folder(folder)
-        if not entry.name.endswith(".db") and _named(entry.name) and entry.is_file() and is_mindrecord(Path(entry.path))
+        if not entry.name.endswith(".db") and _named(entry.name) and is_file(entry) and is_mindrecord(Path(entry.path))
     ]
 
 

@@ -1,0 +1,169 @@
+"""Hostile and broken input: refused or reported, quickly and in little memory, never with a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from weight_files import (
+    ckpt_value,
+    header_of,
+    safetensors_bytes,
+    torch_pickle,
+    with_crc,
+    write_ckpt,
+    write_safetensors,
+    write_sharded,
+    write_torch,
+)
+
+from doctor.check import Options
+from doctor.errors import UsageError
+from doctor.runner import judge_path
+
+SPEC = {f"model.layers.{i}.w.weight": ("F16", [4, 4]) for i in range(4)}
+
+
+def found(path: Path, values: bool = False) -> list[str]:
+    judged = judge_path(path, Options(values=values))
+    assert judged.family == "weights"
+    crashed = [outcome for outcome in judged.outcomes if outcome.state == "crashed"]
+    assert not crashed, crashed
+    return sorted({finding.rule for outcome in judged.outcomes for finding in outcome.findings})
+
+
+def test_ten_thousand_files(tmp_path: Path) -> None:
+    one = safetensors_bytes(header_of({"w": ("U8", [1])}))
+    for number in range(10_000):
+        (tmp_path / f"part_{number}.safetensors").write_bytes(one)
+    assert found(tmp_path) == ["WGT-FILE-020"]
+
+
+def test_links_that_loop_and_links_that_lead_nowhere(tmp_path: Path) -> None:
+    write_sharded(tmp_path, SPEC, 2)
+    shard = tmp_path / "model-00002-of-00002.safetensors"
+    shard.unlink()
+    shard.symlink_to(shard.name)
+    assert found(tmp_path) == ["WGT-SHARD-001"]
+    shard.unlink()
+    shard.symlink_to("../blobs/0123")
+    assert found(tmp_path) == ["WGT-SHARD-001"]
+    (tmp_path / "loop").symlink_to(".")
+    assert found(tmp_path) == ["WGT-SHARD-001"]
+
+
+def test_names_with_control_characters_are_shown_as_such(tmp_path: Path) -> None:
+    path = write_safetensors(tmp_path / "m.safetensors", {"a\x1b[31mred\x07": ("F16", [2]), "": ("F16", [2])})
+    assert found(path) == ["WGT-FILE-018"]
+    done = subprocess.run(
+        [sys.executable, "-m", "doctor", "check", str(path), "-v"], capture_output=True, text=True, check=False
+    )
+    assert "\x1b[31m" not in done.stdout and "\\e[31mred\\x07" in done.stdout
+
+
+def test_pickles_that_import_and_call(tmp_path: Path) -> None:
+    evil = b"cposix\nsystem\n(X\x04\x00\x00\x00truetR"
+    write_torch(tmp_path / "pytorch_model.bin", SPEC, torch_pickle(SPEC, evil))
+    assert found(tmp_path) == ["WGT-FILE-015"]
+
+
+def test_torch_shards_and_their_index(tmp_path: Path) -> None:
+    names = list(SPEC)
+    weight_map = {}
+    for number in range(2):
+        file = f"pytorch_model-{number + 1:05d}-of-00002.bin"
+        mine = {name: SPEC[name] for name in names[number * 2 : number * 2 + 2]}
+        write_torch(tmp_path / file, mine)
+        weight_map.update(dict.fromkeys(mine, file))
+    (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    assert found(tmp_path) == []
+    assert judge_path(tmp_path, Options()).facts["weights"]["format"] == "torch"
+    (tmp_path / "pytorch_model-00002-of-00002.bin").unlink()
+    assert found(tmp_path) == ["WGT-SHARD-001"]
+
+
+def test_both_forms_side_by_side(tmp_path: Path) -> None:
+    write_safetensors(tmp_path / "model.safetensors", SPEC)
+    write_torch(tmp_path / "pytorch_model.bin", SPEC)
+    assert found(tmp_path) == ["WGT-FILE-020"]
+    assert judge_path(tmp_path, Options()).facts["weights"]["format"] == "safetensors"
+
+
+def test_what_training_leaves_beside_is_no_model(tmp_path: Path) -> None:
+    write_safetensors(tmp_path / "model.safetensors", SPEC)
+    for name in ("optimizer.pt", "scheduler.pt", "training_args.bin", "rng_state_0.pth", "trainer_state.json"):
+        (tmp_path / name).write_bytes(b"\x80\x02}.")
+    assert found(tmp_path) == []
+
+
+def test_a_checksum_that_does_not_fit(tmp_path: Path) -> None:
+    raw = ckpt_value("a.weight", "Float32", [2], bytes(8))
+    (tmp_path / "m.ckpt").write_bytes(with_crc(raw))
+    assert found(tmp_path / "m.ckpt") == []
+    (tmp_path / "m.ckpt").write_bytes(with_crc(raw).replace(bytes(8), b"\x01" * 8, 1))
+    assert found(tmp_path / "m.ckpt") == ["WGT-FILE-016"]
+
+
+def test_the_newest_of_several_checkpoints_is_judged(tmp_path: Path) -> None:
+    for step in (100, 200, 1000):
+        write_ckpt(tmp_path / f"llama-1_{step}.ckpt", SPEC)
+    judged = judge_path(tmp_path, Options())
+    (finding,) = [finding for outcome in judged.outcomes for finding in outcome.findings]
+    assert finding.rule == "WGT-FILE-020" and "llama-1_1000.ckpt" in finding.message.en
+
+
+def test_a_wrong_extension(tmp_path: Path) -> None:
+    write_ckpt(tmp_path / "model.safetensors", SPEC)
+    assert found(tmp_path / "model.safetensors") == ["WGT-FILE-006"]
+
+
+def test_one_shard_alone_is_not_called_incomplete(tmp_path: Path) -> None:
+    write_sharded(tmp_path, SPEC, 4)
+    assert found(tmp_path / "model-00003-of-00004.safetensors") == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    path = write_safetensors(tmp_path / "model.safetensors", SPEC)
+    path.chmod(0)
+    assert found(tmp_path) == ["WGT-FILE-011"]
+
+
+def test_a_folder_without_weights(tmp_path: Path) -> None:
+    (tmp_path / "readme.md").write_text("nothing here")
+    with pytest.raises(UsageError):
+        judge_path(tmp_path, Options())
+
+
+def test_memory_and_time_stay_small(tmp_path: Path) -> None:
+    """A header that claims 2**60 bytes, one of 90 MB that is not JSON, and shapes of 2**60: 100 MB suffice for all."""
+    (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", 1 << 60) + b'{"a":1}' + bytes(99))
+    with (tmp_path / "b.safetensors").open("wb") as file:
+        file.write(struct.pack("<Q", 90_000_000) + b'{"a":')
+        file.truncate(90_000_100)
+    header = {"x": {"dtype": "F32", "shape": [1 << 60, 1 << 60], "data_offsets": [0, 8]}}
+    (tmp_path / "c.safetensors").write_bytes(safetensors_bytes(header, bytes(8)))
+    code = (
+        "import resource, sys\nfrom pathlib import Path\nfrom doctor.formats.read import read_file\n"
+        "for name in 'abc':\n    print([p.kind.value for p in read_file(Path(sys.argv[1]) / f'{name}.safetensors').problems])\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
+    )
+    lines = done.stdout.splitlines()
+    assert lines[:3] == ["['hostile']", "['header']", "['size']"] and int(lines[3]) < 400
+
+
+def test_listing_the_rules_loads_neither_numpy_nor_yaml() -> None:
+    code = (
+        "import sys\nfrom doctor import registry\nregistry.checks('weights')\nregistry.checks('data')\n"
+        "print([name for name in ('numpy', 'yaml', 'rich', 'mindspore') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
