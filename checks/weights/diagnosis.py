@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Optional
 if TYPE_CHECKING:
     from doctor.checks.weights.expected import Expected
     from doctor.checks.weights.subject import Weights
+    from doctor.formats.families.family import Sizes
     from doctor.formats.recognise import Member, Model, Odd
 
 #: Symbols that tell models of one family apart; two of them different (or the hidden size) is another model.
@@ -34,6 +35,8 @@ class Diagnosis:
 
     model: Model
     expected: Optional[Expected]
+    #: what the config says about shapes, in the symbols of the model; None when it says nothing of use
+    sizes: Optional[Sizes] = None
     differences: tuple[Difference, ...] = ()
     #: the sizes are those of another model of the family
     other_size: bool = False
@@ -49,7 +52,9 @@ class Diagnosis:
     odd: tuple[Odd, ...] = ()
     transposed: tuple[Odd, ...] = ()
     #: embedding and output layer have another number of rows
-    vocabulary_split: tuple[Odd, ...] = field(default=())
+    vocabulary_split: tuple[Odd, ...] = ()
+    #: of the tensors that are no parameters
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def difference(self, symbol: str) -> Optional[Difference]:
         """The difference in one symbol."""
@@ -69,20 +74,18 @@ def diagnose(subject: Weights) -> Optional[Diagnosis]:
         and expected.family is not model.family
         and not _same_names(expected, model)
     )
-    sizes = expected.sizes if expected is not None and expected.family is model.family else None
-    if sizes is None and expected is not None and expected.family is not None and not other_family:
-        sizes = expected.sizes
+    sizes = None if other_family or expected is None else _sizes(expected, model)
     differences = () if sizes is None or sliced else _differences(model, sizes.symbols, sizes.layers, subject)
     changed = {item.symbol for item in differences}
     other_size = bool(differences) and ("H" in changed or len(changed & set(_SIZE)) >= 2)
-    wanted = model.depth if sizes is None or other_size else sizes.layers
+    wanted = model.depth if sizes is None or other_size or not sizes.layers else sizes.layers
     present = set(model.layers)
     extra = sizes.extra if sizes is not None else ()
     missing_layers = tuple(layer for layer in range(wanted) if layer not in present)
     surplus = () if other_size else tuple(
         layer for layer in model.layers if layer >= wanted + len(extra) and "mtp" not in model.kinds.get(layer, ())
     )  # fmt: skip
-    missing, experts = _missing(model, expected, sizes is not None and not other_size, wanted)
+    missing, experts = _missing(model, None if other_size else sizes, wanted)
     head = "head" in {param.when for param in model.family.params}
     head_missing = head and "head" not in model.features and _head_wanted(model, expected)
     odd, transposed, vocabulary = ((), (), ()) if sliced else _sort_odd(model)
@@ -91,6 +94,7 @@ def diagnose(subject: Weights) -> Optional[Diagnosis]:
     return Diagnosis(
         model,
         expected,
+        sizes,
         differences,
         other_size,
         other_family,
@@ -102,7 +106,15 @@ def diagnose(subject: Weights) -> Optional[Diagnosis]:
         odd,
         transposed,
         vocabulary,
+        {name: subject.set.tensors[name].shape for name in model.unknown},
     )
+
+
+def _sizes(expected: Expected, model: Model) -> Optional[Sizes]:
+    """What the config says, in the symbols of the model; a made-up family reads the usual fields."""
+    from doctor.formats.modelconfig import sizes_of
+
+    return sizes_of(model.family, expected.data) if expected.family is None else expected.sizes
 
 
 def _same_names(expected: Expected, model: Model) -> bool:
@@ -117,7 +129,7 @@ def _differences(model: Model, symbols: Mapping[str, int], layers: int, subject:
         for symbol, value in symbols.items()
         if symbol in model.symbols and model.symbols[symbol] != value
     ]
-    if model.depth and model.depth != layers and subject.set.complete:
+    if model.depth and layers and model.depth != layers and subject.set.complete:
         found.append(Difference("L", model.depth, layers))
     return tuple(found)
 
@@ -129,12 +141,9 @@ def _head_wanted(model: Model, expected: Optional[Expected]) -> bool:
     return model.known is not None and not model.known.tied
 
 
-def _missing(
-    model: Model, expected: Optional[Expected], by_config: bool, wanted: int
-) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
+def _missing(model: Model, sizes: Optional[Sizes], wanted: int) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
     """Parameters that should be there inside the layers that are, and outside of layers."""
     params = model.family.own_params(model.layout)
-    sizes = expected.sizes if by_config and expected is not None else None
     names: list[str] = []
     experts: list[tuple[int, int]] = []
     there = model.by_place

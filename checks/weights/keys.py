@@ -57,9 +57,9 @@ def source(found: Diagnosis) -> str:
         category="weights-mismatch",
         title=Text("{count} parameters are missing", "缺少 {count} 个参数"),
         why=Text(
-            "{names} should be there for {family} and are not. MindSpore loads the rest, says so only in a warning, and "
-            "trains on from random values.",
-            "{family} 应有 {names_zh}，但权重中没有。MindSpore 会加载其余参数，仅以警告提示，并从随机值开始训练。",
+            "{names} should be there for {family} and are not.{instead} MindSpore loads the rest, says so only in a warning, "
+            "and trains on from random values.",
+            "{family} 应有 {names_zh}，但权重中没有。{instead_zh}MindSpore 会加载其余参数，仅以警告提示，并从随机值开始训练。",
         ),
         fix=Text(
             "Take the weights from their source again; if they were converted, check the model type given to the "
@@ -79,14 +79,42 @@ def missing(subject: Weights) -> Iterator[Finding]:
         layers = [at.layer for at, _ in members if at.layer is not None]
         listed.append(pattern.replace("{i}", f"[{ranges(layers)}]") if layers else pattern)
     names = some(listed)
+    instead = _misnamed(found)
     yield missing.finding(
         evidence=[Evidence("value", str(subject.path), key=name, observed="not there") for name in found.missing[:5]],
         count=len(found.missing),
         names=names.en,
         names_zh=names.zh,
+        instead=instead.en,
+        instead_zh=instead.zh,
         family=found.model.family.title,
         path=subject.path,
     )
+
+
+def _misnamed(found: Diagnosis) -> Text:
+    """A tensor of the same shape under a name that is nearly the missing one."""
+    import difflib
+
+    from doctor.formats.families.expr import evaluate
+
+    shapes = {
+        param.name: tuple(evaluate(axis, found.model.symbols) for axis in param.shape)
+        for param in found.model.family.own_params(found.model.layout)
+    }
+    there = {name: found.shapes[name] for name in found.model.unknown[:200] if name in found.shapes}
+    for pattern, members in by_pattern(found.missing[:200]).items():
+        own = pattern[len(found.model.prefix) :]
+        wanted = shapes.get(own, shapes.get(found.model.lacking + own))
+        name = members[0][1]
+        alike = [other for other, shape in there.items() if shape == wanted]
+        near = difflib.get_close_matches(name, alike, n=1, cutoff=0.7)
+        if near:
+            return Text(
+                f" {near[0]} has its shape: it is probably the same under another name.",
+                f"{near[0]} 形状相同，可能是同一参数改了名。",
+            )
+    return Text("", "")
 
 
 @check(

@@ -28,7 +28,7 @@ _SLICED = Text("each file holds a slice of the tensors (tensor parallelism)", "æ
 def compared(subject: Weights) -> Diagnosis:
     """The diagnosis against a config that says something about sizes. Raises Skip otherwise."""
     found = diagnosed(subject)
-    if found.expected is None or found.expected.sizes is None:
+    if found.sizes is None:
         raise Skip(_NO_CONFIG)
     if subject.set.sliced:
         raise Skip(_SLICED)
@@ -163,11 +163,11 @@ def _wanted(odd: Odd) -> str:
 )
 def another_size(subject: Weights) -> Iterator[Finding]:
     found = compared(subject)
-    if not found.other_size or found.other_family or found.expected is None or found.expected.sizes is None:
+    if not found.other_size or found.other_family or found.expected is None or found.sizes is None:
         return
     from doctor.formats.families import known as known_models
 
-    sizes = found.expected.sizes
+    sizes = found.sizes
     observed = found.model.known
     expected = known_models.lookup(found.model.family.id, sizes.layers, sizes.symbols)
     rows = [
@@ -313,8 +313,8 @@ def feed_forward(subject: Weights) -> Iterator[Finding]:
 )
 def kv_heads(subject: Weights) -> Iterator[Finding]:
     for found, difference in _single(subject, "K"):
-        assert found.expected is not None and found.expected.sizes is not None
-        head = found.expected.sizes.symbols.get("D", 0) or 1
+        assert found.expected is not None and found.sizes is not None
+        head = found.sizes.symbols.get("D", 0) or 1
         names = FIELDS["K"]
         key = found.expected.key(names)
         heads, wanted = difference.observed // head, difference.expected // head

@@ -61,7 +61,13 @@ class Weights:
         prefer = self.beside.family if self.beside is not None else None
         if prefer is None and self.expected is not None:
             prefer = self.expected.family
-        return recognise(self.set.tensors, prefer)
+        found = recognise(self.set.tensors, prefer)
+        if found is not None:
+            return found
+        from doctor.formats.generic import generic_model
+
+        kind = self.beside.data.get("model_type") if self.beside is not None and prefer is None else None
+        return generic_model(self.set.tensors, kind if isinstance(kind, str) else None)
 
     @cached_property
     def statistics(self) -> Mapping[str, Statistics]:
@@ -163,6 +169,7 @@ def facts(subject: Weights) -> dict[str, Any]:
     states = {*model.states, *model.buffers} if model is not None else set()
     beside = subject.beside
     named = None if beside is None else beside.data.get("model_type")
+    known = model is not None and model.family.id != UNKNOWN
     return {
         "weights": {
             "format": subject.set.format,
@@ -170,8 +177,8 @@ def facts(subject: Weights) -> dict[str, Any]:
             "tensors": len(tensors),
             "parameters": sum(tensor.elements for name, tensor in tensors.items() if name not in states),
             "bytes": subject.set.bytes,
-            "family": model.family.id if model is not None else named if isinstance(named, str) else None,
-            "layout": model.layout.id if model is not None else None,
+            "family": model.family.id if model is not None and known else named if isinstance(named, str) else None,
+            "layout": model.layout.id if model is not None and known else None,
             "variant": (model.layout.variant or None) if model is not None else None,
             "model": model.known.name if model is not None and model.known is not None else None,
             "layers": model.depth if model is not None else None,
@@ -181,6 +188,8 @@ def facts(subject: Weights) -> dict[str, Any]:
     }
 
 
+#: The id of a family that was made up from the tensors (formats.generic).
+UNKNOWN = "unknown"
 _WORDS = {
     "H": "hidden_size",
     "V": "vocab_size",

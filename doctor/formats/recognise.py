@@ -146,7 +146,7 @@ def recognise(tensors: Mapping[str, Tensor], prefer: Optional[Family] = None) ->
         mine = next((fit for fit in ranked if fit.family is prefer), None)
         if mine is not None and mine.score >= max(ENOUGH, best.score - 0.25) and not _told_apart(mine, best, tensors):
             best = mine
-    return _model(best, tensors)
+    return model_of(best, tensors)
 
 
 def _told_apart(mine: Fit, best: Fit, names: Iterable[str]) -> bool:
@@ -209,7 +209,8 @@ def own_name(pattern: str, table: Mapping[str, Param], prefix: str, lacking: str
     return pattern if pattern in table else None
 
 
-def _model(fit: Fit, tensors: Mapping[str, Tensor]) -> Model:
+def model_of(fit: Fit, tensors: Mapping[str, Tensor]) -> Model:
+    """The tensors as a layout explains them: members, sizes by majority, and what falls out of line."""
     table = {param.name: param for param in fit.family.own_params(fit.layout)}
     cache: dict[str, Optional[Param]] = {}
     members, unknown, states, buffers, adapters = [], [], [], [], []

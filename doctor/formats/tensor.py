@@ -117,6 +117,13 @@ class WeightFile:
     scalars: Mapping[str, object] = field(default_factory=dict)
 
     @property
+    def listed(self) -> bool:
+        """Whether all names of its tensors are known: a file that is cut off behind its header still lists them."""
+        kinds = {problem.kind for problem in self.problems}
+        broken = {Kind.HEADER, Kind.HOSTILE} | ({Kind.TRUNCATED} if self.format == "ckpt" else set())
+        return self.readable and not broken & kinds and (bool(self.tensors) or not self.problems)
+
+    @property
     def readable(self) -> bool:
         return self.format != "unknown"
 

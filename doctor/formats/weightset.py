@@ -93,7 +93,7 @@ class WeightSet:
     def complete(self) -> bool:
         """Whether every file of the set is there and could be read to its end."""
         ranks_whole = self.ranks is None or not (self.ranks.missing or any(r.file is None for r in self.ranks.ranks))
-        return ranks_whole and not self.partial and not self.missing and all(file.readable for file in self.files)
+        return ranks_whole and not self.partial and not self.missing and all(file.listed for file in self.files)
 
 
 def open_set(path: Path) -> WeightSet:
