@@ -147,6 +147,14 @@ PRECISION = Choice(
 )
 
 
+def _type_of_precision(values: Mapping[str, Any]) -> dict[str, str]:
+    """``mixed_precision: bf16`` names a level and a type: the type, unless one is given."""
+    asked = values.get("mixed_precision")
+    if isinstance(asked, str) and asked.lower() in {"bf16", "bfloat16"} and values.get("compute_dtype") is None:
+        return {"compute_dtype": "bfloat16"}
+    return {}
+
+
 @dataclass(frozen=True)
 class TrainingArguments:
     """Settings of a run; batches count sequences, rates are per update. Raises UsageError for a value out of range."""
@@ -219,9 +227,7 @@ class TrainingArguments:
 
     def __post_init__(self) -> None:
         values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.metadata}
-        asked = values["mixed_precision"]
-        if isinstance(asked, str) and asked.lower() in {"bf16", "bfloat16"} and values["compute_dtype"] is None:
-            values["compute_dtype"] = "bfloat16"
+        values.update(_type_of_precision(values))
         place = Place(key="TrainingArguments")
         for item in dataclasses.fields(self):
             if item.metadata:
@@ -244,7 +250,7 @@ class TrainingArguments:
     @classmethod
     def read(cls, raw: Mapping[str, Any], place: Place) -> TrainingArguments:
         """From a section of a config. Raises UsageError with file, line and key."""
-        return read_section(cls, raw, place, {"given": tuple(raw)})
+        return read_section(cls, {**raw, **_type_of_precision(raw)}, place, {"given": tuple(raw)})
 
     def effective(self) -> dict[str, Any]:
         """Every setting as used, in plain values, for the record and for `read`."""

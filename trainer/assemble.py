@@ -13,6 +13,7 @@ import yaml
 
 from doctor import __version__
 from doctor.errors import UsageError
+from doctor.finding import Text
 from doctor.trainer import checkpoint as checkpoints
 from doctor.trainer import runtime
 from doctor.trainer.callbacks import Callback
@@ -88,6 +89,7 @@ def _assemble(
     from doctor.trainer.data.samples import load_samples
 
     args = config.args
+    refuse_devices(config)
     samples = load_samples(config.dataset, config.length, config.model.vocab_size, args.seed, "train_dataset")
     shuffle = config.dataset.data_loader.shuffle
     batches = Batches(samples, args.per_device_train_batch_size, args.seed, shuffle, "train_dataset")
@@ -119,6 +121,8 @@ def _assemble(
         journal.say(f"runtime {name}: {value}")
     for line in yaml.safe_dump(config.effective(), sort_keys=False, allow_unicode=True).splitlines():
         journal.say(f"config | {line}")
+    if config.left_out:
+        journal.say(f"not used by this trainer: {', '.join(config.left_out)}", "WARNING")
     journal.say(batch_words(config))
     journal.say(f"Create train dataset finish, dataset size:{batches.per_epoch}")
     journal.say(f"labels: {samples.labelled}")
@@ -183,3 +187,25 @@ def write_config(config: RunConfig, folder: RunFolder, started_on: runtime.Runti
     row = {**config.effective(), "versions": versions}
     head = f"# {config.source}, as it was run\n"
     write_atomically(folder.config, head + yaml.safe_dump(row, sort_keys=False, allow_unicode=True))
+
+
+def refuse_devices(config: RunConfig) -> None:
+    """Raises UsageError for a config that asks for more than one device: this process is one."""
+    wanted = config.args.parallel_config
+    devices = 1
+    for names in (("data_parallel",), ("model_parallel", "tensor_parallel"), ("pipeline_stage", "pipeline_stages")):
+        value = next((wanted[name] for name in names if name in wanted), 1)
+        devices *= value if isinstance(value, int) and value > 0 else 1
+    if isinstance(wanted.get("device_num"), int):
+        devices = max(devices, wanted["device_num"])
+    if config.args.use_parallel and devices > 1:
+        raise UsageError(
+            Text(
+                f"training_args.use_parallel: the config is for {devices} devices, and this is one process.",
+                f"training_args.use_parallel：该配置需要 {devices} 个设备，而当前只有一个进程。",
+            ),
+            Text(
+                "For one device: use_parallel: false. To try the config small, here: doctor train CONFIG --smoke",
+                "单设备请设 use_parallel: false。在本机缩小试跑：doctor train CONFIG --smoke",
+            ),
+        )

@@ -14,6 +14,7 @@ from doctor.plan.reader import Document, parse, read_document
 from doctor.trainer.arguments import TrainingArguments
 from doctor.trainer.data.settings import DatasetSettings
 from doctor.trainer.fields import Place, nearest, unknown_key, wrong
+from doctor.trainer.mindformers import is_mindformers, translate
 from doctor.trainer.models.config import ModelConfig
 from doctor.trainer.models.families import named
 
@@ -43,8 +44,10 @@ class RunConfig:
     args: TrainingArguments
     eval_dataset: Optional[DatasetSettings] = None
     load_checkpoint: Optional[str] = None
-    #: the sections as they were written
+    #: the sections as they were written (of a MindFormers file: as they were translated)
     raw: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    #: settings of a MindFormers file that the trainer has no use for
+    left_out: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def spelled(self, name: str) -> str:
         """The key under which training_args holds that setting, or would."""
@@ -103,8 +106,11 @@ def parse_config(raw: bytes, source: str, name: str) -> RunConfig:
 
 
 def _from_document(document: Document, source: str, name: str) -> RunConfig:
+    raw = document.root.plain()
+    # MindFormers' own files repeat keys here and there, and its loader takes the last one.
+    harmless = {"encoding", "duplicate"} if is_mindformers(raw) else {"encoding"}
     for problem in document.problems:
-        if problem.kind != "encoding":
+        if problem.kind not in harmless:
             line = problem.location.line
             raise UsageError(
                 Text(
@@ -113,10 +119,14 @@ def _from_document(document: Document, source: str, name: str) -> RunConfig:
                 )
             )
     lines = {item.key: (item.named or item.location).line or 0 for item in document.root.walk()}
-    return build_config(document.root.plain(), Place(source, "", lines), name)
+    return build_config(raw, Place(source, "", lines), name)
 
 
 def build_config(raw: Mapping[str, Any], place: Place, name: str) -> RunConfig:
+    """The config of sections that are read already, ours or MindFormers'. Raises UsageError."""
+    if is_mindformers(raw):
+        translated, left_out = translate(raw)
+        return replace(build_config(translated, place, name), left_out=left_out)
     for key, value in raw.items():
         if key not in SECTIONS:
             raise unknown_key(place.at(str(key)), str(key), SECTIONS)

@@ -6,8 +6,13 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from doctor.errors import EXIT_FINDINGS, EXIT_OK
 from doctor.finding import Text
+
+if TYPE_CHECKING:
+    from doctor.trainer.config import RunConfig
 
 FORMATS = ("text", "json", "jsonl")
 DESCRIPTION = Text(
@@ -25,6 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output-dir", metavar="DIR", help="folder of the run (default output/<name>-<time>)")
     parser.add_argument(
         "--resume", nargs="?", const="newest", metavar="CHECKPOINT", help="go on from the newest or this checkpoint"
+    )
+    parser.add_argument(
+        "--smoke", action="store_true", help="make the config small and try the whole path, save and resume included"
     )
     parser.add_argument(
         "--auto-fix",
@@ -46,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
 
     config = load_config(args.config_file)
     runtime.require_mindspore()
+    if args.smoke:
+        return _smoke(args, config)
     folder = RunFolder(Path(args.output_dir or config.args.output_dir or default_root(config.name)))
     folder.create(args.resume is not None)
 
@@ -67,6 +77,42 @@ def run(args: argparse.Namespace) -> int:
     watched = Supervisor(plan, screen).run()
     _report(args, folder.root, watched)
     return watched.code
+
+
+def _smoke(args: argparse.Namespace, config: RunConfig) -> int:
+    """Rows as they come; exit code 1 when one failed."""
+    from doctor.escape import visible
+    from doctor.report.model import Report
+    from doctor.report.width import wrap
+    from doctor.supervisor.smoke import Row, smoke
+
+    marks = {"passed": Text("ok", "通过"), "failed": Text("FAILED", "失败"), "skipped": Text("-", "-")}
+    rows: list[Row] = []
+    for row in smoke(config):
+        rows.append(row)
+        if args.format == "text":
+            head = f"{marks[row.state].pick(args.lang):<7} {row.stage:<10} "
+            for line in wrap(visible(row.detail.pick(args.lang)), 80, head, " " * 19):
+                sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+    failed = any(row.state == "failed" for row in rows)
+    if args.format == "text":
+        again = shlex.quote(args.config_file)
+        last = Text(
+            f"The smoke test failed. Next: doctor train {again} --smoke -v"
+            if failed
+            else f"The whole path works. Next: doctor train {again}",
+            f"冒烟测试失败。下一步：doctor train {again} --smoke -v"
+            if failed
+            else f"全流程可用。下一步：doctor train {again}",
+        )
+        sys.stdout.write(last.pick(args.lang) + "\n")
+    else:
+        import json
+
+        report = Report("train", facts={"rows": [row.to_dict(args.lang) for row in rows], "smoke": not failed})
+        sys.stdout.write(json.dumps(report.to_dict(args.lang), ensure_ascii=False) + "\n")
+    return EXIT_FINDINGS if failed else EXIT_OK
 
 
 def _report(args: argparse.Namespace, root: Path, watched: object) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from doctor.errors import UsageError
 from doctor.finding import Text
-from doctor.trainer.data.settings import DatasetSettings, Source
+from doctor.trainer.data.settings import FOREIGN, DatasetSettings, Source
 from doctor.trainer.data.tokenizer import Tokenizer, load_tokenizer
 
 IGNORED = -100
@@ -45,6 +45,17 @@ def _columns(settings: DatasetSettings, length: int, vocab_size: int, seed: int,
     source = settings.data_loader
     if source.type == "Generated":
         return {"input_ids": generated(source, length, vocab_size, seed if settings.seed is None else settings.seed)}
+    if source.type == FOREIGN:
+        raise UsageError(
+            Text(
+                f"{name}.data_loader.type: {source.field} is not one that this trainer reads.",
+                f"{name}.data_loader.type：训练器不支持 {source.field}。",
+            ),
+            Text(
+                "Convert the data to MindRecord (MindDataset) or JSON lines (Json). To try the rest: --smoke",
+                "请把数据转换为 MindRecord（MindDataset）或 JSON lines（Json）。试跑其余部分：--smoke",
+            ),
+        )
     files = _files(source, name)
     if source.type == "MindDataset":
         from doctor.trainer.data.mindrecord import read_columns

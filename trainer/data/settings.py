@@ -11,8 +11,10 @@ from doctor.trainer.fields import Choice, Flag, Kind, Many, Maybe, Number, Place
 
 _COUNT = Number(1, 10**9, integer=True)
 
+#: a loader of MindFormers that reads raw data sets of its own; only a smoke test goes on without it
+FOREIGN = "Foreign"
 SOURCES = Choice(
-    ("Generated", "Json", "Text", "MindDataset"),
+    ("Generated", "Json", "Text", "MindDataset", FOREIGN),
     {
         "jsonl": "Json",
         "jsondataset": "Json",
