@@ -75,7 +75,8 @@ def _why_not(hit: Hit, pack: Pack, progress: Optional[Progress]) -> Optional[str
     if rule is None:
         return None
     severe = rule.rule.severity.at_least(Severity.WARNING)
-    if severe and hit.setting.own_level and hit.setting.level in _QUIET_LEVELS:
+    at_info = rule.match is not None and rule.match.info
+    if severe and not at_info and hit.setting.own_level and hit.setting.level in _QUIET_LEVELS:
         return "quiet"
     if _QUOTED.search(hit.text):
         return "quoted"

@@ -20,7 +20,7 @@ from doctor.match.textrule import Condition, Match, Pattern, TextRule
 from doctor.rule import Rule
 
 #: raise when the form of the cached rules changes
-_FORM = 4
+_FORM = 5
 
 
 def cache_folder() -> Path:
@@ -138,7 +138,7 @@ def _match_row(match: Optional[Match]) -> Any:
     if match is None:
         return None
     parts = [[_condition_row(item) for item in group] for group in (match.all, match.any, match.none)]
-    return [[_pattern_row(item) for item in match.line], *parts, [list(item) for item in match.facts]]
+    return [[_pattern_row(item) for item in match.line], *parts, [list(item) for item in match.facts], match.info]
 
 
 def _match(row: Any) -> Optional[Match]:
@@ -146,7 +146,7 @@ def _match(row: Any) -> Optional[Match]:
         return None
     parts = [tuple(_condition(item) for item in group) for group in row[1:4]]
     facts = tuple((item[0], item[1]) for item in row[4])
-    return Match(tuple(_pattern(item) for item in row[0]), parts[0], parts[1], parts[2], facts)
+    return Match(tuple(_pattern(item) for item in row[0]), parts[0], parts[1], parts[2], facts, row[5])
 
 
 def _text_row(text: Optional[Text]) -> Any:

@@ -185,7 +185,7 @@ class _Reader:
 
     def match(self, value: Any) -> Match:
         body = self.mapping(value, "match")
-        self.known(body, ("line", "all", "any", "none", "within", "facts"), "match")
+        self.known(body, ("line", "all", "any", "none", "within", "facts", "info"), "match")
         within = self.count(body.get("within", WITHIN), "match.within")
         lines = body.get("line")
         if not isinstance(lines, list):
@@ -205,6 +205,7 @@ class _Reader:
             conditions["any"],
             conditions["none"],
             tuple((str(key), str(item)) for key, item in facts.items()),
+            info=body.get("info") is True,
         )
 
     def sequence(self, value: Any, key: str) -> list[Any]:

@@ -48,6 +48,8 @@ class Match:
     none: tuple[Condition, ...] = ()
     #: (name of a fact, condition on it), such as ("cann", "< 8.0")
     facts: tuple[tuple[str, str], ...] = ()
+    #: the software prints the fault at level INFO; other rules do not count such lines
+    info: bool = False
 
 
 @dataclass(frozen=True)
