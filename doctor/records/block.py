@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Optional
@@ -11,6 +11,7 @@ import numpy as np
 
 from doctor.escape import decode
 from doctor.records.columns import Bools, Floats, Ints, stamps
+from doctor.records.prefix import seconds
 from doctor.records.reading import COUNTS, Fields, whole
 from doctor.records.record import Metric
 
@@ -60,8 +61,30 @@ class MetricBlock:
         """The same records one by one."""
         return self.metrics(0, len(self))
 
+    def metric(self, row: int) -> Metric:
+        """Record number `row`."""
+        start = int(self.starts[row])
+        fields: dict[str, object] = {"source": self.source, "rank": self.rank, **self.words}
+        for name, column in self.columns.items():
+            if name not in self.absent or not self.absent[name][row]:
+                value = column.item(row)
+                convert = _KINDS.get(name)
+                fields[name] = value if convert is None else convert(value)
+        if self.stamps is not None:
+            place = int(self.stamps[0][row])
+            stamp = self.data[place : place + int(self.stamps[1][row])]
+            fields["time"] = seconds(stamp.decode("ascii", "replace"))
+        fields["line"] = int(self.lines[row])
+        fields["offset"] = start + self.offset
+        fields["text"] = _text(self.data[start : min(int(self.ends[row]), start + TEXT_LIMIT)])
+        return Metric.of(fields)
+
     def metrics(self, first: int, end: int) -> Iterator[Metric]:
         """Records from number `first` up to `end`."""
+        if end - first < _FEW:
+            for row in range(first, end):
+                yield self.metric(row)
+            return
         names = list(self.columns)
         values: list[Iterable[object]] = []
         for name in names:
@@ -88,8 +111,8 @@ class MetricBlock:
             names.append(name)
             values.append(repeat(word))
         of = Metric.of
-        for row in zip(*values):
-            yield of(dict(zip(names, row)))
+        for fields in zip(*values):
+            yield of(dict(zip(names, fields)))
 
     def part(self, first: int, end: int) -> MetricBlock:
         """The records from number `first` up to `end` as a block."""
@@ -115,12 +138,19 @@ def _text(line: bytes) -> str:
         return decode(line)
 
 
+#: how a float64 becomes a value of its field
+_KINDS: dict[str, Callable[[float], object]] = {
+    **dict.fromkeys(("overflow", "evaluation", "summary"), bool),
+    **dict.fromkeys(COUNTS, int),
+    "epoch": whole,
+}
+#: fewer records than this are made one by one
+_FEW = 8
+
+
 def _listed(name: str, column: Floats) -> list[object]:
     """A column as Python values of the field's type."""
-    if name in ("overflow", "evaluation", "summary"):
-        return [value != 0 for value in column.tolist()]
-    if name == "epoch":
-        return [whole(value) for value in column.tolist()]
-    if name in COUNTS or name in ("rank", "global_step"):
+    convert = _KINDS.get(name)
+    if convert is int:
         return list(column.astype(np.int64).tolist())
-    return list(column.tolist())
+    return list(column.tolist()) if convert is None else [convert(value) for value in column.tolist()]

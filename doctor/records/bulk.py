@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Optional
 
 import numpy as np
 
 from doctor.records.block import MetricBlock
-from doctor.records.columns import PADDING, Bools, Bytes, Floats, Ints, numbers, read_holes
+from doctor.records.columns import Bools, Floats, Ints, Text, numbers, read_holes
 from doctor.records.reading import Fields
 from doctor.records.record import Chunk
 from doctor.records.stream import FEWEST, Stream
-from doctor.records.template import DELETED, Columns, Template
+from doctor.records.template import Columns, Hole, Template
 
-#: another line is looked at when one of these is in it
-WORDS = (b"oss", b"step time")
+#: another line is looked at when one of these is in it (its place in them is that of a rare byte)
+WORDS = ((b"oss", 1), (b"step time", 3))
+#: fewer lines of a make than this are read one by one
+_FEW = 8
 
 
 class Bulk(NamedTuple):
@@ -26,140 +28,117 @@ class Bulk(NamedTuple):
 
 
 class _Lines(NamedTuple):
-    """The lines that hold the main make's label. `text` has them from the label on, one behind the other."""
+    """The lines that hold the main make's label: where the label is in the chunk, where the line begins and ends (without
+    its line end), and its number from 0. `newlines` are those of the whole chunk."""
 
-    data: Bytes
-    text: bytes
-    #: where each begins in `text`, and how long it is there
-    at: Ints
-    lengths: Ints
-    #: in the chunk: where the line begins, where its label is, and the number of lines before
-    starts: Ints
+    text: Text
+    newlines: Ints
     labels: Ints
     numbers: Ints
+    starts: Ints
+    ends: Ints
+    line_end: bytes
 
 
 class _Read(NamedTuple):
     """Rows of `_Lines` that are of one make, and their values."""
 
     template: Template
+    make: Columns
     rows: Ints
     columns: dict[str, Floats]
 
 
-def read_bulk(chunk: Chunk, stream: Stream) -> Optional[Bulk]:
-    """None when the chunk is better read line by line; `stream` has not changed then."""
-    main = stream.main.columns if stream.main is not None else None
-    if main is None or not chunk.data.endswith(b"\n"):
+def read_bulk(chunk: Chunk, stream: Stream, text: Text) -> Optional[Bulk]:
+    """`text` is room to work in. None when the chunk is better read line by line; `stream` has not changed then."""
+    main = stream.main
+    if main is None or main.columns is None or not chunk.data.endswith(b"\n"):
         return None
-    parts = main.split.split(chunk.data)
-    if len(parts) < 2 * FEWEST:
+    text.hold(chunk.data)
+    lines = _lines(text, main.columns.label, stream.pick)
+    if len(lines.labels) < FEWEST:
         return None
-    lines = _lines(chunk.data, parts)
-    text = np.frombuffer(lines.text + PADDING, dtype=np.uint8)
-    reads = [
-        _read(lines, text, template, template.columns, rows)
-        for template, rows in _makes(lines, main, stream)
-        if template.columns is not None
-    ]
-    reads = [read for read in reads if len(read.rows)]
-    others = _others(lines, parts, reads)
+    reads, left = _by_make(lines, [main, *(known for known in stream.templates if known is not main)])
+    if sum(len(read.rows) for read in reads) < FEWEST:
+        return None
+    others = sorted({*_spans(lines, left), *_with_words(lines, reads)})
     block = _block(chunk, lines, reads, stream, alone=not others)
     return Bulk(block, others) if block is not None else None
 
 
-def _lines(data: bytes, parts: Sequence[bytes]) -> _Lines:
-    """`parts`: what the main make's label split the chunk into, text between and text from a label to its line's end
-    in turn."""
-    found = parts[1::2]
-    sizes = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
-    labels = np.cumsum(sizes)[0:-1:2]
-    lengths = sizes[1::2]
-    text = b"\n".join(found)
-    if found[0].endswith(b"\r") and text.count(b"\r") == len(found):
-        text, lengths = text.replace(b"\r\n", b"\n").removesuffix(b"\r"), lengths - 1
-    buffer = np.frombuffer(data, dtype=np.uint8)
-    newlines = np.flatnonzero(buffer == 10)
-    before = np.searchsorted(newlines, labels)
-    starts = np.where(before > 0, newlines[before - 1] + 1, 0)
-    at = np.cumsum(lengths + 1) - (lengths + 1)
-    return _Lines(buffer, text, at, lengths, starts, labels, before)
+def _lines(text: Text, label: bytes, pick: int) -> _Lines:
+    newlines = text.newlines()
+    labels = text.find(label, pick)
+    lines = np.searchsorted(newlines, labels)
+    first = np.ones(len(labels), dtype=np.bool_)
+    np.not_equal(lines[1:], lines[:-1], out=first[1:])
+    labels, lines = labels[first], lines[first]
+    ends = newlines[lines]
+    line_end = b"\r\n" if len(ends) and text.bytes[ends[0] - 1] == 13 else b"\n"
+    starts = np.where(lines > 0, newlines[lines - 1] + 1, 0)
+    return _Lines(text, newlines, labels, lines, starts, ends + 1 - len(line_end), line_end)
 
 
-def _makes(lines: _Lines, main: Columns, stream: Stream) -> list[tuple[Template, Ints]]:
-    """Which rows are of which known make, told by their skeletons and by the lengths of their prefixes."""
-    known = {
-        (template.columns.skeleton, len(template.columns.prefix)): template
-        for template in reversed(stream.templates)
-        if template.columns is not None and template.columns.label == main.label
-    }
-    skeletons = lines.text.translate(None, DELETED)
-    lengths = lines.labels - lines.starts
-    count = len(lines.at)
-    if (lengths == lengths[0]).all():
-        first = skeletons[: skeletons.find(b"\n")]
-        template = known.get((first, int(lengths[0])))
-        if template is not None and skeletons == b"\n".join([first] * count):
-            return [(template, np.arange(count))]
-    rows: dict[Template, list[int]] = {}
-    for row, key in enumerate(zip(skeletons.split(b"\n"), lengths.tolist())):
-        template = known.get(key)
-        if template is not None:
-            rows.setdefault(template, []).append(row)
-    return [(template, np.array(found)) for template, found in rows.items()]
+def _by_make(lines: _Lines, templates: Iterable[Template]) -> tuple[list[_Read], Ints]:
+    """The rows that known makes read, and those that are left."""
+    reads = []
+    left = np.arange(len(lines.labels))
+    label = None
+    for template in templates:
+        make = template.columns
+        if make is None or len(left) < _FEW:
+            continue
+        label = label or make.label
+        rows = left[lines.labels[left] - lines.starts[left] == len(make.prefix)]
+        if make.label != label or len(rows) < _FEW:
+            continue
+        read = _read(lines, template, make, rows)
+        if len(read.rows):
+            reads.append(read)
+            left = np.setdiff1d(left, read.rows, assume_unique=True)
+    return reads, left
 
 
-def _read(lines: _Lines, text: Bytes, template: Template, make: Columns, rows: Ints) -> _Read:
-    """The values of `rows`; those that are not quite of the make are left out."""
-    at = lines.at[rows]
-    columns, good, ends = read_holes(text, at + len(make.label), make.holes)
-    good &= ends == at + lines.lengths[rows]
+def _read(lines: _Lines, template: Template, make: Columns, rows: Ints) -> _Read:
+    """The values of `rows`; those that are not of the make are left out."""
+    text = lines.text
+    last = make.holes[-1]
+    end = last.literal + lines.line_end
+    holes = [*make.holes[:-1], Hole(last.field, last.factor, end, end[0])]
+    columns, good = read_holes(text, lines.labels[rows] + len(make.label), holes)
     starts = lines.starts[rows]
     for place, byte in make.marks:
-        good &= lines.data[starts + place] == byte
+        good &= text.bytes[starts + place] == byte
     if make.rank_at is not None:
-        columns["rank"], _, found = numbers(lines.data, starts + make.rank_at)
+        columns["rank"], found = numbers(text, starts + make.rank_at)
         good &= found
     for name, value in template.constants.items():
         if isinstance(value, (bool, int, float)):
             columns[name] = np.full(len(rows), float(value))
     if good.all():
-        return _Read(template, rows, columns)
-    return _Read(template, rows[good], {name: column[good] for name, column in columns.items()})
+        return _Read(template, make, rows, columns)
+    return _Read(template, make, rows[good], {name: column[good] for name, column in columns.items()})
 
 
-def _others(lines: _Lines, parts: Sequence[bytes], reads: list[_Read]) -> list[tuple[int, int]]:
-    """The lines still to be read: those with the label that no make took, and others with one of WORDS in them."""
-    left = np.ones(len(lines.at), dtype=np.bool_)
-    for read in reads:
-        left[read.rows] = False
-    ends = lines.labels + np.fromiter(map(len, parts[1::2]), dtype=np.int64, count=len(left))
-    found = [(int(lines.starts[row]), int(ends[row])) for row in np.flatnonzero(left)]
-    between = parts[::2]
-    rest = b"\n".join(between)
-    for word in WORDS:
-        ours = sum(read.template.columns.prefix.count(word) * len(read.rows) for read in reads if read.template.columns)
-        if rest.count(word) != ours:
-            found += _lines_with(between, ends)
-            return sorted(set(found))
-    return found
+def _spans(lines: _Lines, rows: Ints) -> Iterator[tuple[int, int]]:
+    return zip(lines.starts[rows].tolist(), lines.ends[rows].tolist())
 
 
-def _lines_with(between: Sequence[bytes], ends: Ints) -> list[tuple[int, int]]:
-    """Whole lines in the texts between labels that hold one of WORDS."""
-    found = []
-    for text, begin in zip(between, [0, *ends.tolist()]):
-        # behind the last line end stands the prefix of the next line with a label
-        stop = text.rfind(b"\n") + 1
-        if not any(word in text[:stop] for word in WORDS):
+def _with_words(lines: _Lines, reads: list[_Read]) -> Iterator[tuple[int, int]]:
+    """The lines, of those that no make has read, in which one of WORDS stands."""
+    taken: Optional[Bools] = None
+    for word, pick in WORDS:
+        at = lines.text.find(word, pick, pair=True)
+        if len(at) == sum(read.make.example.count(word) * len(read.rows) for read in reads):
             continue
-        at = 0
-        while at < stop:
-            end = text.index(b"\n", at)
-            if any(word in text[at:end] for word in WORDS):
-                found.append((begin + at, begin + end))
-            at = end + 1
-    return found
+        if taken is None:
+            taken = np.zeros(len(lines.newlines) + 1, dtype=np.bool_)
+            for read in reads:
+                taken[lines.numbers[read.rows]] = True
+        found = np.searchsorted(lines.newlines, at)
+        for line in np.unique(found[~taken[found]]).tolist():
+            start = int(lines.newlines[line - 1]) + 1 if line else 0
+            yield start, int(lines.newlines[line]) + 1 - len(lines.line_end)
 
 
 def _block(chunk: Chunk, lines: _Lines, reads: list[_Read], stream: Stream, alone: bool) -> Optional[MetricBlock]:
@@ -181,13 +160,17 @@ def _block(chunk: Chunk, lines: _Lines, reads: list[_Read], stream: Stream, alon
     words: Fields = {"throughput_unit": units.pop()} if units else {}
     last = reads[-1].template
     stream.names = frozenset([*dict(last.groups), *last.constants])
+    rank = chunk.rank
+    ranks = columns.get("rank")
+    if ranks is not None and "rank" not in absent and (ranks == ranks[0]).all():
+        rank = int(columns.pop("rank")[0])
     return MetricBlock(
         chunk.source,
-        chunk.rank,
+        rank,
         chunk.data,
         chunk.offset,
         lines.starts[rows],
-        lines.labels[rows] + lines.lengths[rows],
+        lines.ends[rows],
         lines.numbers[rows] + chunk.first_line,
         columns,
         absent,
@@ -200,7 +183,7 @@ def _stamps(lines: _Lines, reads: list[_Read]) -> Optional[tuple[Ints, Ints]]:
     """Where in the chunk the time stamp of each row of the block stands, and its length (0: it has none)."""
     places, lengths = [], []
     for read in reads:
-        start, end = (read.template.columns and read.template.columns.time_at) or (0, 0)
+        start, end = read.make.time_at or (0, 0)
         places.append(lines.starts[read.rows] + start)
         lengths.append(np.full(len(read.rows), end - start))
     if not any(length.any() for length in lengths):

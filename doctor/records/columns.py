@@ -1,11 +1,12 @@
 """Many step lines of one make at once: numbers out of bytes with numpy, a column for each field.
 
-The lines of a template are laid one behind the other. Numbers are then read side by side, one decimal place of all
-lines at a time, and each must be followed by the text that the template has there.
+Numbers are read side by side, one decimal place of all lines at a time, and each must be followed by the text that the
+template has there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Optional
 
@@ -22,8 +23,10 @@ Bools = npt.NDArray[np.bool_]
 #: eight bytes from each place of a text on
 Words = npt.NDArray[np.uint64]
 
-#: bytes that must follow the text, so that reading past the last line's end stays inside
-PADDING = b"\n" * 64
+# bytes that follow the text, so that a line that is not as expected does not lead outside
+_PADDING = 1 << 14
+# a number has no more digits, and no more blanks in front, than this
+_LONGEST = 48
 
 # A decimal of at most 15 digits and a power of ten up to 22 are exact as float64, and so their quotient or product is
 # the nearest float64 (Clinger 1990, "How to read floating point numbers accurately"); others are read one by one.
@@ -32,56 +35,101 @@ _POWERS = 10.0 ** np.arange(23)
 _SPACE, _MINUS, _DOT, _ZERO, _E = 32, 45, 46, 48, 101
 
 
-def read_holes(text: Bytes, at: Ints, holes: tuple[Hole, ...]) -> tuple[dict[str, Floats], Bools, Ints]:
-    """The wanted numbers of lines whose first number begins at `at`; which lines are as the template says; and where
-    each ends. `text` ends with PADDING."""
+class Text:
+    """A chunk of a log, padded with line ends: its bytes, and the eight bytes from each place on. One object serves all
+    chunks in turn, since fresh memory of this size costs more than what is done in it."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._make_room(1 << 20)
+
+    def _make_room(self, size: int) -> None:
+        self.bytes: Bytes = np.zeros(size + _PADDING, dtype=np.uint8)
+        self.words: Words = np.ndarray((size + _PADDING - 7,), dtype="<u8", buffer=self.bytes.data, strides=(1,))
+        self._flags: Bools = np.zeros(size, dtype=np.bool_)
+        self._others: Bools = np.zeros(size, dtype=np.bool_)
+
+    def hold(self, data: bytes) -> None:
+        """Makes `data` the text."""
+        self.size = len(data)
+        if self.size + _PADDING > len(self.bytes):
+            self._make_room(self.size)
+        self.bytes[: self.size] = np.frombuffer(data, dtype=np.uint8)
+        self.bytes[self.size : self.size + _PADDING] = 10
+
+    def equal(self, at: Ints, literal: bytes) -> Bools:
+        """At which of these places `literal` stands."""
+        good: Optional[Bools] = None
+        for place in range(0, len(literal), 8):
+            part = literal[place : place + 8]
+            column = self.words[at + place] if place else self.words[at]
+            if len(part) < 8:
+                column = column & np.uint64((1 << 8 * len(part)) - 1)
+            same = column == np.uint64(int.from_bytes(part, "little"))
+            good = same if good is None else good & same
+        return np.ones(len(at), dtype=np.bool_) if good is None else good
+
+    def newlines(self) -> Ints:
+        """Where lines end."""
+        flags = self._flags[: self.size]
+        return np.flatnonzero(np.equal(self.bytes[: self.size], 10, out=flags))
+
+    def find(self, literal: bytes, pick: int, pair: bool = False) -> Ints:
+        """Where `literal` stands, looked for by the byte at its place `pick`, which should be a rare one, or, for words of
+        letters that are all frequent, by that one and the next."""
+        size = self.size - len(literal) + 1
+        if size <= 0:
+            return np.zeros(0, dtype=np.int64)
+        flags = np.equal(self.bytes[pick : size + pick], literal[pick], out=self._flags[:size])
+        if pair:
+            flags &= np.equal(self.bytes[pick + 1 : size + pick + 1], literal[pick + 1], out=self._others[:size])
+        at = np.flatnonzero(flags)
+        return at[self.equal(at, literal)]
+
+
+def read_holes(text: Text, at: Ints, holes: Sequence[Hole]) -> tuple[dict[str, Floats], Bools]:
+    """The wanted numbers of lines whose first number begins at `at`, and which lines are as the holes say."""
     columns: dict[str, Floats] = {}
     good = np.ones(len(at), dtype=np.bool_)
-    words: Words = np.ndarray((len(text) - 7,), dtype="<u8", buffer=text.data, strides=(1,))
     for hole in holes:
-        at = _behind_blanks(text, at)
-        same = _same(text, words, at, hole.follower)
+        at = _behind_blanks(text.bytes, at)
+        same = _same(text, at, hole.follower)
         if same is not None:
             values, length = same
-            at = at + (length + hole.skip)
+            at = at + length
         else:
-            values, at, found = _numbers(text, at, hole.field is not None)
+            values, at, found = _numbers(text.bytes, at, hole.field is not None)
             good &= found
-            good &= text[at] == hole.follower
-            at += hole.skip
+        good &= text.equal(at, hole.literal) if hole.literal else text.bytes[at] == hole.follower
+        at = at + len(hole.literal)
         if hole.field is not None:
             columns[hole.field] = values if hole.factor == 1.0 else values * hole.factor
-    return columns, good, at
+    return columns, good
 
 
-def numbers(text: Bytes, start: Ints) -> tuple[Floats, Ints, Bools]:
-    """The numbers at `start` (after blanks), the places behind them, and whether there was a number."""
-    return _numbers(text, _behind_blanks(text, start))
+def numbers(text: Text, start: Ints) -> tuple[Floats, Bools]:
+    """The numbers at `start` (after blanks), and whether there was one."""
+    values, _, found = _numbers(text.bytes, _behind_blanks(text.bytes, start))
+    return values, found
 
 
 def _behind_blanks(text: Bytes, at: Ints) -> Ints:
-    blank = text[at] == _SPACE
-    while np.count_nonzero(blank):
-        at = at + blank
+    for _ in range(_LONGEST):
         blank = text[at] == _SPACE
+        if not np.count_nonzero(blank):
+            break
+        at = at + blank
     return at
 
 
-def _same(text: Bytes, words: Words, at: Ints, follower: int) -> Optional[tuple[Floats, int]]:
+def _same(text: Text, at: Ints, follower: int) -> Optional[tuple[Floats, int]]:
     """The number at `at` and its length when it is the same in all lines, as lengths of epochs and loss scales are; else,
-    or when it is longer than two words of eight bytes, None."""
+    or when it is longer than 15 bytes, None."""
     begin = int(at[0])
-    word = text[begin : begin + 16].tobytes()
+    word = text.bytes[begin : begin + 16].tobytes()
     length = word.find(follower)
-    if length <= 0:
+    if length <= 0 or not text.equal(at, word[: length + 1]).all():
         return None
-    for place in range(0, length + 1, 8):
-        column = words[at + place] if place else words[at]
-        if length + 1 - place < 8:
-            mask = np.uint64((1 << 8 * (length + 1 - place)) - 1)
-            column = column & mask
-        if np.count_nonzero(column != column[0]):
-            return None
     try:
         value = float(word[:length])
     except ValueError:
@@ -127,7 +175,9 @@ def _digits(text: Bytes, at: Ints, char: Bytes, mantissa: Ints) -> tuple[Ints, B
     digit = char - np.uint8(_ZERO)
     more = digit < 10
     count = np.count_nonzero(more)
-    while count:
+    for _ in range(_LONGEST):
+        if not count:
+            break
         if count == len(more):
             mantissa *= 10
             mantissa += digit

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 from doctor.escape import decode
 from doctor.records.block import TEXT_LIMIT, MetricBlock
 from doctor.records.bulk import read_bulk
+from doctor.records.columns import Text
 from doctor.records.record import Chunk, Metric
 from doctor.records.stream import Stream
 from doctor.records.template import Template
@@ -28,6 +29,7 @@ class MetricReader:
     def __init__(self) -> None:
         self._streams: dict[str, Stream] = {}
         self._shared: list[Template] = []
+        self._room: Optional[Text] = None
 
     def feed(self, chunk: Chunk) -> list[Metric]:
         """The step records of the chunk, in order of their lines."""
@@ -46,11 +48,13 @@ class MetricReader:
             stream = self._streams[chunk.source] = Stream(self._shared)
         if len(chunk.data) < BULK_BYTES:
             return [*self._single(chunk, stream, _candidates(chunk.data, 0, len(chunk.data)))]
-        bulk = read_bulk(chunk, stream)
+        if self._room is None:
+            self._room = Text()
+        bulk = read_bulk(chunk, stream, self._room)
         if bulk is None:
             stream.used.clear()
             found = [*self._single(chunk, stream, _candidates(chunk.data, 0, len(chunk.data)))]
-            stream.choose_main()
+            stream.choose_main(chunk.data)
             return [*found]
         if len(bulk.others) > len(bulk.block):
             stream.main = None

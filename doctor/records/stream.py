@@ -31,6 +31,8 @@ class Stream:
         self.templates: list[Template] = []
         #: the make of most lines, which are then read in bulk
         self.main: Optional[Template] = None
+        #: the place in its label of a byte that is rare in this source
+        self.pick = 0
         #: how many lines of each make were read one by one since this was cleared
         self.used: Counter[Template] = Counter()
         #: step and length of the last progress bar: a Hugging Face dict names no step of its own
@@ -78,12 +80,14 @@ class Stream:
                 known.insert(0, template)
                 del known[MOST_TEMPLATES:]
 
-    def choose_main(self) -> None:
-        """Makes the make that was met most often the main one, if it counts its own steps."""
+    def choose_main(self, data: bytes) -> None:
+        """Makes the make that was met most often in `data` the main one, if it counts its own steps."""
         self.main = None
         for template, uses in self.used.most_common(1):
             if uses >= FEWEST and template.columns is not None and "step" in dict(template.groups):
+                label = template.columns.label
                 self.main = template
+                self.pick = min(range(len(label)), key=lambda place: data.count(label[place : place + 1]))
 
     def _unknown(self, raw: bytes) -> list[Fields]:
         text = clean(decode(raw[-LONGEST:]))

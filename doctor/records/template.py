@@ -16,9 +16,6 @@ from doctor.records.prefix import rank_span, seconds, time_span
 from doctor.records.reading import COUNTS, Fields, Place, Reading, whole
 from doctor.records.tokens import NUMBER, clean
 
-#: what is taken out of a line to get its skeleton: whatever a number may be made of, and blanks that pad it
-DELETED = b"0123456789.+- "
-
 _DIGITS = re.compile(rb"\d[\d.]*(?:[eE][-+]?\d+)?")
 _SIGNED = b"[-+]?" + NUMBER.encode()
 _FLOAT = re.compile(_SIGNED)
@@ -28,31 +25,30 @@ _LONGEST_LABEL = 24
 
 
 class Hole(NamedTuple):
-    """A number of the line: the field it is for (None: for none) and its factor; the byte that follows it, and how far
-    behind it the next number begins, blanks that pad that number left out."""
+    """A number of the line: the field it is for (None: for none) and its factor; the text behind it up to the next
+    number, without the blanks that pad that one, and the byte behind it."""
 
     field: Optional[str]
     factor: float
+    literal: bytes
     follower: int
-    skip: int
 
 
 @dataclass(frozen=True)
 class Columns:
     """The line in two parts: a prefix of fixed length, and the text from `label` on, the words before the first number
-    that is wanted. `split` finds the latter in a chunk."""
+    that is wanted."""
 
     label: bytes
-    split: re.Pattern[bytes]
     holes: tuple[Hole, ...]
-    #: the second part without what a number may be made of
-    skeleton: bytes
     prefix: bytes
     #: bytes of the prefix that must be as they are: (position, byte)
     marks: tuple[tuple[int, int], ...]
     #: where the rank and the time stand in the prefix
     rank_at: Optional[int]
     time_at: Optional[tuple[int, int]]
+    #: the line it was learnt from
+    example: bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,17 +185,16 @@ def _columns(line: bytes, pieces: Sequence[_Piece]) -> Optional[Columns]:
     holes = []
     for piece, end in zip(tail, _ends(tail, line)):
         text = line[piece.end : end]
-        skip = len(text if end == len(line) else text.rstrip(b" "))
-        holes.append(Hole(piece.name, piece.factor, text[0] if text else ord("\n"), skip))
+        literal = text if end == len(line) else text.rstrip(b" ")
+        holes.append(Hole(piece.name, piece.factor, literal, text[0] if text else ord("\n")))
     return Columns(
         label=label,
-        split=re.compile(rb"(" + re.escape(label) + rb"[^\n]*)"),
         holes=tuple(holes),
-        skeleton=line[at:].translate(None, DELETED),
         prefix=line[:at],
         marks=_marks(line[:at], [edge for start, end in front.values() for edge in (start - 1, end)]),
         rank_at=front["rank"][0] if "rank" in front else None,
         time_at=front.get("time"),
+        example=line,
     )
 
 
