@@ -62,6 +62,12 @@ _OPEN = (
 )
 
 
+#: open sections whose foreign keys are slips, not extensions
+_HOMELY = frozenset(
+    ("parallel", "context", "optimizer", "lr_schedule", "runner_wrapper", "runner_config", "train_dataset", "trainer")
+)
+
+
 def _unknown(plan: Plan, section: str, known: Iterable[str]) -> Iterator[tuple[Value, Optional[str]]]:
     """Keys of a section that are not known, each with the known one nearest to it that the section lacks."""
     here = plan.root.get(*section.split(".")) if section else plan.root
@@ -113,13 +119,16 @@ def unknown_key_refused(plan: Plan) -> Iterator[Finding]:
             if section == "runner_config" and not plan.release.certain and hint is None:
                 continue
             ask = _question(hint)
+            home = _home(plan, value.name, section) if hint is None else None
+            if home:
+                ask = Text(f" It belongs into {home}.", f"它应写在 {home} 中。")
             yield unknown_key_refused.finding(
                 because(
                     unknown_key_refused,
                     f"{value.name} is no key of {section}.{ask.en}",
                     f"{section} 中没有 {value.name}。{ask.zh}",
                 ),
-                evidence=_at_name(plan, value, hint),
+                evidence=_at_name(plan, value, hint or home),
                 fixes=_meant(plan, value, hint),
                 key=value.key,
             )
@@ -174,17 +183,43 @@ def _anchors(plan: Plan) -> frozenset[str]:
     return frozenset(name for name in plan.root.mapping if name.startswith(("x-", ".", "_")))
 
 
-def _home(plan: Plan, name: str) -> Optional[str]:
-    """The one section that a setting with this name belongs to."""
+def _home(plan: Plan, name: str, here: str = "") -> Optional[str]:
+    """The section, other than `here`, that a setting with this name most likely belongs to."""
     homes = [
         section
         for section in sections(plan.dialect)
         if section
+        and section != here
         and "." not in section
         and not section.startswith(("eval", "processor", "model"))
         and name in section_specs(plan.dialect, section)
     ]
-    return homes[0] if len(homes) == 1 else None
+    return min(homes, key=_HOMES.index) if 0 < len(homes) <= 2 and set(homes) <= set(_HOMES) else None
+
+
+#: the likelier home first
+_HOMES = (
+    "parallel_config",
+    "parallelism",
+    "runner_config",
+    "training",
+    "recompute_config",
+    "recompute",
+    "optimizer",
+    "lr_schedule",
+    "lr_scheduler",
+    "context",
+    "train_dataset",
+    "parallel",
+    "runner_wrapper",
+    "swap_config",
+    "swap",
+    "moe_config",
+    "checkpoint",
+    "monitor_config",
+    "metric",
+    "trainer",
+)
 
 
 @check(
@@ -210,16 +245,17 @@ def unknown_key_ignored(plan: Plan) -> Iterator[Finding]:
         if not known:
             continue
         for value, hint in _unknown(plan, section, known):
-            if hint is not None:
-                ask = _question(hint)
+            home = _home(plan, value.name, section) if hint is None and section in _HOMELY else None
+            if hint is not None or home is not None:
+                ask = _question(hint) if hint else Text(f" It belongs into {home}.", f"它应写在 {home} 中。")
                 yield unknown_key_ignored.finding(
                     because(
                         unknown_key_ignored,
                         f"{value.name} is no known key of {section}.{ask.en}",
                         f"{section} 中没有已知的 {value.name}。{ask.zh}",
                     ),
-                    evidence=_at_name(plan, value, hint),
-                    fixes=(rename(plan, value, hint),),
+                    evidence=_at_name(plan, value, hint or home),
+                    fixes=(rename(plan, value, hint),) if hint else None,
                     key=value.key,
                 )
 
@@ -650,3 +686,39 @@ def unknown_trainer_choice(plan: Plan) -> Iterator[Finding]:
                 value=shown(value),
                 known=", ".join(known[:3]),
             )
+
+
+@check(
+    Rule(
+        id="CFG-KEY-016",
+        name="section-missing",
+        severity=Severity.ERROR,
+        category="config",
+        title=Text("The section {key} is missing", "缺少配置段 {key}"),
+        why=Text("A run cannot be built without it.", "缺少该段无法构建训练任务。"),
+        fix=Text("Add the section.", "补上该配置段。"),
+        references=("mindformers/trainer/base_trainer.py training_process",),
+    )
+)
+@applies(GRAPH, training=True, complete=True)
+def section_missing(plan: Plan) -> Iterator[Finding]:
+    wanted = ["trainer", "train_dataset", "train_dataset_task"]
+    if not plan.model.pretrained.words:
+        wanted.append("model")
+    if not plan.release.since("1.6.0") and plan.dialect is Dialect.LEGACY:
+        wanted += ["runner_config", "optimizer", "context"]
+    started = plan.optimizer.section.given or plan.schedule.section.given
+    if not started or not plan.run_mode.given:
+        return
+    for name in wanted:
+        if not plan.root.get(name).given:
+            absent = plan.root.absent(name)
+            yield section_missing.finding(
+                evidence=(Evidence.at(absent.location, "value", expected="a section"),),
+                fixes=(advice(plan, f"Add {name}.", f"补上 {name}。"),),
+                severity=None if name in _NEVER_ABSENT else Severity.WARNING,
+                key=name,
+            )
+
+
+_NEVER_ABSENT = frozenset(("trainer", "train_dataset", "train_dataset_task", "model"))

@@ -13,6 +13,7 @@ from doctor.checks.config.judge import (
     applies,
     because,
     change,
+    changes,
     seen,
     shown,
     worded,
@@ -486,3 +487,32 @@ def offload(plan: Plan) -> Iterator[Finding]:
                 advice(plan, "doctor estimate shows what fits without it.", "doctor estimate 可查看不卸载时能否放下。"),
             ),
         )
+
+
+@check(
+    Rule(
+        id="CFG-OPT-016",
+        name="betas-swapped",
+        severity=Severity.WARNING,
+        category="loss-not-converging",
+        title=Text("beta1 {first} is above beta2 {second}", "beta1 {first} 大于 beta2 {second}"),
+        why=Text(
+            "The mean of the squares is kept longer than the mean: beta1 0.9, beta2 0.95. The other way round steps overshoot.",
+            "二阶矩应比一阶矩保留更久：beta1 0.9、beta2 0.95。反过来步长会过冲。",
+        ),
+        fix=Text("Swap them.", "交换两者。"),
+    )
+)
+@applies(RUNS, training=True)
+def betas_swapped(plan: Plan) -> Iterator[Finding]:
+    first, second = plan.optimizer.beta1, plan.optimizer.beta2
+    low, high = first.number, second.number
+    if low is None or high is None or not (first.given and second.given) or not 0 <= high < low < 1:
+        return
+    pairs = [(first, high), (second, low)]
+    yield betas_swapped.finding(
+        evidence=(*seen(plan, first, second), *seen(plan, *_list_of(plan, first))),
+        fixes=(changes(plan, pairs),),
+        first=shown(first),
+        second=shown(second),
+    )

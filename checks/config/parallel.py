@@ -78,7 +78,7 @@ def parallel_product(plan: Plan) -> Iterator[Finding]:
     if product == devices:
         return
     equation = " x ".join(str(size) for size in sizes) + f" = {product}"
-    used = [value for value in parallel.sizes if value.given] or [parallel.section]
+    used = [parallel.data, *(value for value in parallel.sizes[1:] if value.given)]
     yield parallel_product.finding(
         Text(
             f"data x model x context x pipeline = {equation}, but there are {devices} devices. {parallel_product.rule.why.en}",

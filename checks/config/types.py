@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from doctor.check import check
-from doctor.checks.config.judge import RUNS, applies, because, change, edit, seen, shown, verify
+from doctor.checks.config.judge import MODELS, RUNS, applies, because, change, edit, seen, shown, verify
 from doctor.finding import Finding, Fix, Severity, Text
-from doctor.plan.plan import Plan
+from doctor.plan.plan import Dialect, Plan
 from doctor.plan.schema import FALSE_WORDS, Spec, as_number, fault_of, known_values
 from doctor.plan.value import Value
 from doctor.rule import Rule
@@ -62,7 +62,7 @@ def _yaml_number(value: Value, spec: Spec) -> Any:
         ),
     )
 )
-@applies(RUNS)
+@applies(MODELS)
 def number_is_text(plan: Plan) -> Iterator[Finding]:
     for value, spec, _ in _faults(plan, "number-text"):
         number = _yaml_number(value, spec)
@@ -102,7 +102,7 @@ def _betas(plan: Plan) -> Iterator[Value]:
         fix=Text("Write a number.", "写成数字。"),
     )
 )
-@applies(RUNS)
+@applies(MODELS)
 def text_for_number(plan: Plan) -> Iterator[Finding]:
     for value, spec, _ in _faults(plan, "text-for-number"):
         yield text_for_number.finding(evidence=seen(plan, value, expected=spec.words), key=value.key, text=shown(value))
@@ -120,7 +120,7 @@ def text_for_number(plan: Plan) -> Iterator[Finding]:
         false_positives=Text("8.0 counts as 8.", "8.0 视为 8。"),
     )
 )
-@applies(RUNS)
+@applies(MODELS)
 def fraction(plan: Plan) -> Iterator[Finding]:
     for value, _spec, _ in _faults(plan, "fraction"):
         number = value.number or 0
@@ -146,7 +146,7 @@ def fraction(plan: Plan) -> Iterator[Finding]:
         fix=Text("Write True or False without quotes.", "写成不带引号的 True 或 False。"),
     )
 )
-@applies(RUNS)
+@applies(MODELS)
 def boolean_text(plan: Plan) -> Iterator[Finding]:
     from doctor.plan.names import nearest
 
@@ -178,7 +178,7 @@ def boolean_text(plan: Plan) -> Iterator[Finding]:
         fix=Text("Write True or False.", "写成 True 或 False。"),
     )
 )
-@applies(RUNS)
+@applies(MODELS)
 def number_for_flag(plan: Plan) -> Iterator[Finding]:
     for value, _, _ in _faults(plan, "number-for-flag"):
         yield number_for_flag.finding(
@@ -203,7 +203,7 @@ def number_for_flag(plan: Plan) -> Iterator[Finding]:
         fix=Text("Write the number.", "写成数字。"),
     )
 )
-@applies(RUNS)
+@applies(MODELS)
 def flag_for_number(plan: Plan) -> Iterator[Finding]:
     for value, spec, _ in _faults(plan, "flag-for-number"):
         yield flag_for_number.finding(
@@ -225,7 +225,7 @@ def flag_for_number(plan: Plan) -> Iterator[Finding]:
         fix=Text("Put it in quotes.", "加上引号。"),
     )
 )
-@applies(RUNS)
+@applies(MODELS)
 def flag_for_text(plan: Plan) -> Iterator[Finding]:
     for value, _, _ in _faults(plan, "flag-for-text"):
         word = value.raw or ""
@@ -248,7 +248,7 @@ def flag_for_text(plan: Plan) -> Iterator[Finding]:
         fix=Text("Put it in quotes if the number is meant.", "如确为该数字，请加引号。"),
     )
 )
-@applies(RUNS)
+@applies(MODELS)
 def number_for_text(plan: Plan) -> Iterator[Finding]:
     for value, _, _ in _faults(plan, "number-for-text"):
         yield number_for_text.finding(
@@ -273,7 +273,7 @@ def number_for_text(plan: Plan) -> Iterator[Finding]:
         fix=Text("Write its settings below it, indented.", "在其下方缩进书写各项设置。"),
     )
 )
-@applies(RUNS)
+@applies(MODELS)
 def not_a_section(plan: Plan) -> Iterator[Finding]:
     for value, _, _ in _faults(plan, "not-mapping"):
         yield not_a_section.finding(
@@ -294,7 +294,7 @@ def not_a_section(plan: Plan) -> Iterator[Finding]:
         fix=Text("Write a list.", "写成列表。"),
     )
 )
-@applies(RUNS)
+@applies(MODELS)
 def not_a_list(plan: Plan) -> Iterator[Finding]:
     for value, _, _ in _faults(plan, "not-list"):
         fixes = None
@@ -320,7 +320,7 @@ def not_a_list(plan: Plan) -> Iterator[Finding]:
         fix=Text("Write one value.", "写成单个值。"),
     )
 )
-@applies(RUNS)
+@applies(MODELS)
 def a_collection(plan: Plan) -> Iterator[Finding]:
     for value, spec, fault in _faults(plan, "list", "mapping"):
         yield a_collection.finding(
@@ -346,7 +346,7 @@ def a_collection(plan: Plan) -> Iterator[Finding]:
         fix=Text("Give a value, or remove the line.", "填写取值，或删除该行。"),
     )
 )
-@applies(RUNS)
+@applies(MODELS)
 def empty_setting(plan: Plan) -> Iterator[Finding]:
     for value, spec, _ in _faults(plan, "null"):
         yield empty_setting.finding(
@@ -382,7 +382,7 @@ _NEVER_EMPTY = frozenset(
         fix=Text("Write a finite number.", "写成有限的数。"),
     )
 )
-@applies(RUNS)
+@applies(MODELS)
 def not_finite(plan: Plan) -> Iterator[Finding]:
     for value, spec, _ in _faults(plan, "not-finite"):
         yield not_finite.finding(evidence=seen(plan, value, expected=spec.words), key=value.key, text=shown(value))
@@ -399,7 +399,7 @@ def not_finite(plan: Plan) -> Iterator[Finding]:
         fix=Text("Use a value in the range.", "使用范围内的值。"),
     )
 )
-@applies(RUNS)
+@applies(MODELS)
 def out_of_range(plan: Plan) -> Iterator[Finding]:
     for value, spec, _ in _faults(plan, "range"):
         if value.key in _OWN_RULE:
@@ -435,10 +435,66 @@ _OWN_RULE = frozenset(
         fix=Text("Write the value alone, in one pair of quotes.", "只保留取值，用一对引号。"),
     )
 )
-@applies(RUNS)
+@applies(MODELS)
 def pasted_python(plan: Plan) -> Iterator[Finding]:
     section = plan.context.section
     for value in section.mapping.values():
         text = value.words
         if text.startswith("str =") or (text.endswith(("\\", '"')) and ' "--' in text):
             yield pasted_python.finding(evidence=seen(plan, value), key=value.key)
+
+
+#: beyond these no run has ever been: last part of the key, greatest plausible value
+_PLAUSIBLE = {
+    "batch_size": 100_000,
+    "epochs": 100_000,
+    "num_train_epochs": 100_000,
+    "local_batch_size": 100_000,
+    "global_batch_size": 10_000_000,
+    "per_device_train_batch_size": 100_000,
+    "gradient_accumulation_steps": 100_000,
+    "num_layers": 5_000,
+    "num_hidden_layers": 5_000,
+    "hidden_size": 1_000_000,
+    "num_heads": 100_000,
+    "num_attention_heads": 100_000,
+    "vocab_size": 50_000_000,
+    "seq_length": 50_000_000,
+    "intermediate_size": 10_000_000,
+    "data_parallel": 1_000_000,
+    "model_parallel": 100_000,
+    "pipeline_stage": 10_000,
+    "tensor_parallel": 100_000,
+    "pipeline_parallel": 10_000,
+    "micro_batch_num": 1_000_000,
+    "sink_size": 10_000_000,
+    "prefetch_size": 10_000,
+    "warmup_steps": 1_000_000_000,
+    "save_checkpoint_steps": 1_000_000_000,
+    "num_parallel_workers": 10_000,
+    "expert_num": 1_000_000,
+}
+
+
+@check(
+    Rule(
+        id="CFG-TYP-016",
+        name="value-implausibly-large",
+        severity=Severity.WARNING,
+        category="config",
+        title=Text("{key} {value} is implausibly large", "{key} 为 {value}，大得不合理"),
+        why=Text(
+            "No run has ever used so much; a digit or a unit slipped.",
+            "从未有训练用过这么大的值，多半是多写了位数或单位。",
+        ),
+        fix=Text("Check the number.", "请核对该数字。"),
+    )
+)
+@applies((*RUNS, Dialect.HUGGINGFACE))
+def implausible(plan: Plan) -> Iterator[Finding]:
+    for value in plan.root.walk():
+        limit = _PLAUSIBLE.get(value.name)
+        if limit is not None and value.number is not None and value.number > limit:
+            yield implausible.finding(
+                evidence=seen(plan, value, expected=f"at most {limit}"), key=value.key, value=shown(value)
+            )

@@ -293,4 +293,6 @@ def parts(root: Value, pretrained: Optional[Value]) -> Mapping[str, Any]:
 def complete(root: Value) -> bool:
     """Whether the file is a whole run and not a fragment that a `base_config:` list pulls in."""
     keys = root.mapping.keys()
+    if "base_config" in keys and "model" not in keys:
+        return False
     return ("trainer" in keys or "run_mode" in keys) and bool(keys & {"model", "runner_config", "train_dataset"})

@@ -113,7 +113,7 @@ def parse(raw: bytes, path: Path) -> Document:
             )
         )
     _bound(node, path)
-    walker = _Walker(places, problems)
+    walker = _Walker(places, problems, json=path.suffix.lower() == ".json")
     root = walker.value(node, Location(source, 1, 1, 0), "")
     return Document(path, root, tuple(problems), text, walker.mapping_depth(node))
 
@@ -279,15 +279,17 @@ _COLLECTION_TAGS = {
     "tag:yaml.org,2002:pairs",
 }
 _MERGE = "tag:yaml.org,2002:merge"
+_JSON_NUMBER = re.compile(r"-?\d+(\.\d+)?[eE][+-]?\d+")
 
 
 class _Walker:
     """Builds values from nodes. A node that is reached twice is an alias: collections are shared, scalars get
     the place of their use and remember the anchor."""
 
-    def __init__(self, places: _Places, problems: list[Problem]) -> None:
+    def __init__(self, places: _Places, problems: list[Problem], json: bool = False) -> None:
         self._places = places
         self._problems = problems
+        self._json = json
         self._done: dict[int, Value] = {}
         self._open: set[int] = set()
 
@@ -339,6 +341,9 @@ class _Walker:
             value = None
             if not node.value and named is not None:
                 location = replace(named, key=key)
+        elif self._json and not node.style and _JSON_NUMBER.fullmatch(node.value):
+            # JSON needs no dot in 1e-06, YAML 1.1 does.
+            value = float(node.value)
         elif tag not in _TEXT_TAGS:
             self._problems.append(Problem("tag", location, tag))
         return Value(value, location, raw=node.value, quoted=bool(node.style), named=named)

@@ -59,7 +59,7 @@ def section_specs(dialect: Dialect, section: str) -> Mapping[str, Spec]:
     table = read_table("config-keys")
     group = table[_GROUPS.get(dialect, "graph")]
     rows: Optional[Mapping[str, str]] = group.get(section)
-    if rows is None and dialect is Dialect.PYNATIVE and section == "model":
+    if (dialect, section) in ((Dialect.PYNATIVE, "model"), (Dialect.HUGGINGFACE, "")):
         rows = table["graph"]["model.model_config"]
     found: dict[str, Spec] = {}
     for text, names in (rows or {}).items():
@@ -71,6 +71,8 @@ def section_specs(dialect: Dialect, section: str) -> Mapping[str, Spec]:
 @cache
 def sections(dialect: Dialect) -> tuple[str, ...]:
     """The sections that are known, outer ones first."""
+    if dialect is Dialect.HUGGINGFACE:
+        return ("",)
     table = read_table("config-keys")
     names = set(table[_GROUPS.get(dialect, "graph")])
     return tuple(sorted(names | ({"model"} if dialect is Dialect.PYNATIVE else set())))

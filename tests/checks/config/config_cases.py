@@ -179,6 +179,7 @@ BAD: tuple[Case, ...] = (
     ),
     Case("CFG-KEY-013", "mcore", {f"{_M}.compute_in_2d": True}),
     Case("CFG-KEY-014", "trainer", {"training_args.learning_rat": 1.0e-4}),
+    Case("CFG-KEY-016", "legacy", {"train_dataset": Drop}),
     Case("CFG-KEY-015", "trainer", {"training_args.lr_scheduler": "cosin"}),
     # schedule
     Case("CFG-LRS-001", "legacy", {f"{_L}.lr_end": 1.0e-4}),
@@ -282,6 +283,8 @@ BAD: tuple[Case, ...] = (
         {"optimizer": {"type": "Muon"}, f"{_M}.multi_latent_attention": False},
         key="optimizer.type",
     ),
+    Case("CFG-OPT-016", "glm", {"optimizer.beta1": 0.99}),
+    Case("CFG-OPT-016", "legacy", {"optimizer.betas": [0.95, 0.9]}),
     Case("CFG-OPT-015", "trainer", {"training_args.optimizer_offload": True}),
     # parallel
     Case("CFG-PAR-001", "legacy", {f"{_P}.data_parallel": 4}),
@@ -468,6 +471,9 @@ BAD: tuple[Case, ...] = (
     Case("CFG-TYP-012", "legacy", {f"{_P}.data_parallel": None}),
     Case("CFG-TYP-013", "legacy", {f"{_L}.learning_rate": float("nan")}),
     Case("CFG-TYP-014", "legacy", {f"{_D}.prefetch_size": -1}),
+    Case("CFG-TYP-016", "legacy", {"runner_config.batch_size": 1000000000}),
+    Case("CFG-TYP-002", "huggingface", {"hidden_size": "large"}),
+    Case("CFG-KEY-003", "legacy", {"parallel.micro_batch_num": 8}),
     Case("CFG-TYP-015", "legacy", {"context.graph_kernel_flags": 'str = "--disable_expand_ops=Softmax"'}),
     # the text itself
     Case(

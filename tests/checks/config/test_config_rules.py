@@ -129,7 +129,8 @@ def test_rule_is_silent_on_the_look_alike(case: Case) -> None:
 
 @pytest.mark.parametrize("base", sorted(BASES))
 def test_healthy_configs_have_no_finding(base: str) -> None:
-    plan = plan_for(Case("", base, {}), BASES[base][0])
+    name = "config.json" if base == "huggingface" else "config.yaml"
+    plan = plan_for(Case("", base, {}, name=name), BASES[base][0])
     outcomes = run_checks(registry.checks("config"), plan)
     assert {outcome.state for outcome in outcomes} <= {"passed", "skipped"}
     assert all(outcome.reason for outcome in outcomes if outcome.state == "skipped")
