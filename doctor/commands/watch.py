@@ -10,11 +10,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from doctor.errors import EXIT_INTERRUPTED, UsageError
 from doctor.finding import Text
-from doctor.session.incidents import Event
+
+if TYPE_CHECKING:
+    from doctor.session.incidents import Event
 
 FORMATS = ("text", "jsonl")
 DESCRIPTION = Text(
