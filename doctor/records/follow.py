@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import tempfile
 import time
@@ -28,8 +29,9 @@ COALESCE, ASK, ASK_ALL, LOOK_FOR_NEW = 0.010, 0.050, 1.0, 1.0
 LOOK_SHARE = 0.02
 #: bytes that one `poll` gives out at most (about), so that catching up with long logs stays bounded
 MOST_BYTES = 4 << 20
-#: files kept open; of more, those not read for longest are closed and opened again when they have grown
-MOST_OPEN = 200
+#: part of the files a process may have open that are kept open here; of more, those not read for longest are closed and
+#: opened again when they have grown
+OPEN_SHARE = 0.5
 STATE_VERSION = 1
 
 
@@ -56,6 +58,7 @@ class Follower:
         #: files to look at next, in order
         self._due: dict[Path, None] = {}
         self._open: dict[Path, None] = {}
+        self._most_open = int(resource.getrlimit(resource.RLIMIT_NOFILE)[0] * OPEN_SHARE)
         self._asked_all = 0.0
         self._next_look = 0.0
 
@@ -155,7 +158,7 @@ class Follower:
         self._open.pop(path, None)
         if file.is_open:
             self._open[path] = None
-            if len(self._open) > MOST_OPEN:
+            if len(self._open) > self._most_open:
                 oldest = next(iter(self._open))
                 del self._open[oldest]
                 self._files[oldest].close()

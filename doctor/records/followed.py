@@ -68,6 +68,7 @@ class Followed:
         #: bytes of the file that were read, and the last of them
         self._read = 0
         self._tail = b""
+        self._more = False
         self._cutter = Cutter(self.source, rank)
         self._decoder: Optional[Decoder] = None
         #: what was wrong the last time, so that it is told once
@@ -93,15 +94,7 @@ class Followed:
         if self._identity is not None and identity != self._identity:
             yield from self._end_of_old("replaced")
         try:
-            fd = self._open()
-            status = os.fstat(fd)
-            if self._identity is not None and self._began_again(fd, status.st_size):
-                yield from self._end_of_old("truncated")
-                fd = self._open()
-            if self._identity is None:
-                self._identity = (status.st_dev, status.st_ino)
-                yield self._notice("opened")
-            yield from self._take(fd, status.st_size)
+            yield from self._added(identity, status.st_size)
             self._trouble = ""
         except OSError as error:
             yield from self._failed("unreadable", error.strerror or str(error))
@@ -110,7 +103,7 @@ class Followed:
         """Whether more is known to wait than was given."""
         if self._old is not None:
             return True
-        return self._fd is not None and os.fstat(self._fd).st_size - self._read > 1
+        return self._more
 
     def finish(self) -> Iterator[Item]:
         """The last line, though it has no newline yet."""
@@ -173,21 +166,38 @@ class Followed:
             told.append(Notice("unreadable", str(path), self.rank, detail=error.line("en")))
         yield from told
 
-    def _open(self) -> int:
+    def _added(self, identity: Identity, size: int) -> Iterator[Item]:
+        """What stands behind the part that was read, in the file of this identity and size."""
         if self._fd is None:
             self._fd = os.open(self.path, _FLAGS)
-        return self._fd
+            status = os.fstat(self._fd)
+            identity, size = (status.st_dev, status.st_ino), status.st_size
+        if self._identity is None:
+            self._identity = identity
+            yield self._notice("opened")
+        block = self._next(self._fd, size)
+        if block is None:
+            yield from self._end_of_old("truncated")
+            yield from self._added(identity, size)
+        else:
+            yield from self._take(block)
 
-    def _take(self, fd: int, size: int) -> Iterator[Item]:
-        if size <= self._read:
-            return
-        block = os.pread(fd, min(size - self._read, BLOCK), self._read)
+    def _next(self, fd: int, size: int) -> Optional[bytes]:
+        """The next bytes, at most `BLOCK`; None when what was read before is no longer in front of them."""
+        known = len(self._tail)
+        if size < self._read:
+            return None
+        block = os.pread(fd, min(size - self._read, BLOCK) + known, self._read - known)
+        return block[known:] if block.startswith(self._tail) else None
+
+    def _take(self, block: bytes) -> Iterator[Item]:
         if self._decoder is None:
             if len(block) < 2:
                 return  # too little to tell the kind of file; the next line brings more
             self._decoder = decoder(sniff(block[:SNIFF]))
         self._read += len(block)
-        self._tail = (self._tail + block[-_TAIL:])[-_TAIL:]
+        self._more = len(block) == BLOCK
+        self._tail = block[-_TAIL:] if len(block) >= _TAIL else (self._tail + block)[-_TAIL:]
         try:
             for text in self._decoder.feed(block):
                 yield from self._cutter.feed(text)
@@ -201,19 +211,14 @@ class Followed:
         if self._fd is None:
             return
         while True:
-            before = self._read
-            yield from self._take(self._fd, os.fstat(self._fd).st_size)
-            if self._read == before:
+            block = self._next(self._fd, os.fstat(self._fd).st_size)
+            if not block or (len(block) < 2 and self._decoder is None):
                 return
+            yield from self._take(block)
 
     def _open_old(self, path: Path) -> Optional[int]:
         assert self._identity is not None
         return _open_at(path, SavedPlace(self._identity, self._read, 1, self._tail))
-
-    def _began_again(self, fd: int, size: int) -> bool:
-        if size < self._read:
-            return True
-        return bool(self._tail) and os.pread(fd, len(self._tail), self._read - len(self._tail)) != self._tail
 
     def _end_of_old(self, kind: str) -> Iterator[Item]:
         """What is still unread of the old file, then that it is over. The next look begins anew."""
@@ -225,7 +230,7 @@ class Followed:
         yield from self.finish()
         yield self._notice(kind)
         self.close()
-        self._identity, self._read, self._tail, self._decoder = None, 0, b"", None
+        self._identity, self._read, self._tail, self._decoder, self._more = None, 0, b"", None, False
         self._cutter = Cutter(self.source, self.rank)
 
     def _gone(self, error: OSError) -> Iterator[Item]:
