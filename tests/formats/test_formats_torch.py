@@ -115,12 +115,12 @@ def test_plain_values_come_out_as_pickle_has_them(protocol: int) -> None:
 def test_a_zip_bomb_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bomb.bin"
     with (
-        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
         archive.open("archive/data.pkl", "w", force_zip64=True) as part,
     ):
         for _ in range(300):
             part.write(bytes(1 << 20))
-    assert path.stat().st_size < 1_000_000
+    assert path.stat().st_size < 3_000_000
     assert kinds(read_file(path)) == {"hostile"}
 
 

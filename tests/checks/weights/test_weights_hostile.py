@@ -37,6 +37,7 @@ def found(path: Path, values: bool = False) -> list[str]:
     return sorted({finding.rule for outcome in judged.outcomes for finding in outcome.findings})
 
 
+@pytest.mark.heavy
 def test_ten_thousand_files(tmp_path: Path) -> None:
     one = safetensors_bytes(header_of({"w": ("U8", [1])}))
     for number in range(10_000):
