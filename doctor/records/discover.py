@@ -187,7 +187,7 @@ def kind_of(path: Path) -> str:
         return "scheduler"
     if name in ("error.log", "err.log"):
         return "error"
-    if name.startswith(("plog", "device-")) or "plog" in (parent.name for parent in path.parents):
+    if name.startswith(("plog", "device-")) or "plog" in path.parts[:-1]:
         return "device"
     if name == "info.log" or (name.startswith("rank") and path.parent.name == "log"):
         return "steps"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Optional
 
@@ -21,11 +22,19 @@ _VARIABLES = ("RANK_ID", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROC
 
 def rank_of_path(path: PurePath) -> Optional[int]:
     """The rank that the file name says, else the nearest folder; None when no name does."""
-    for name in (path.name, *(parent.name for parent in list(path.parents)[:3])):
-        for pattern in _NAMES:
-            found = pattern.search(name)
-            if found:
-                return int(found.group(1))
+    for name in reversed(path.parts[-4:]):
+        rank = _rank_of_name(name)
+        if rank is not None:
+            return rank
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _rank_of_name(name: str) -> Optional[int]:
+    for pattern in _NAMES:
+        found = pattern.search(name)
+        if found:
+            return int(found.group(1))
     return None
 
 
