@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from doctor.report.write import emit
 
-    report = _report(list(args.words), load_pack(args.settings.rules))
+    report = _report(list(args.words), load_pack(args.settings.rules), args.lang)
     emit(report, args)
     return EXIT_FINDINGS if report.unknown else EXIT_OK
 
@@ -50,11 +50,15 @@ def build_report(text: Union[str, bytes]) -> Report:
     return named if named is not None else of_explanation(diagnose_text(text, pack=pack))
 
 
-def of_explanation(explanation: Explanation, **facts: Any) -> Report:
+def of_explanation(explanation: Explanation, lang: str = "en") -> Report:
+    """The report on an explanation; `lang` is for the titles of the nearest rules."""
     extra: dict[str, Any] = {}
     if explanation.nearest:
+        from doctor.commands.shown import opened
+
         extra["nearest"] = [
-            {"rule": item.rule, "title": item.title.en, "likeness": item.likeness} for item in explanation.nearest
+            {"rule": item.rule, "title": opened(item.title).pick(lang), "likeness": item.likeness}
+            for item in explanation.nearest
         ]
     if explanation.skeleton:
         extra["skeleton"] = explanation.skeleton
@@ -65,7 +69,6 @@ def of_explanation(explanation: Explanation, **facts: Any) -> Report:
     return Report(
         "explain",
         findings=explanation.findings,
-        facts=dict(facts),
         collect=collect,
         unknown=explanation.unknown,
         next_command=_next(explanation.findings, collect),
@@ -79,8 +82,12 @@ def _unknown_lines(explanation: Explanation) -> tuple[Text, ...]:
         lines = [Text("Nothing in this text speaks of a failure.", "这段文本中没有报错信息。")]
     else:
         lines = [Text("No rule fits this text; the cause is not known.", "没有规则符合这段文本，原因未知。")]
+    from doctor.commands.shown import opened
+
     for item in explanation.nearest:
-        lines.append(Text(f"nearest: {item.rule} {item.title.en}", f"最接近的规则：{item.rule} {item.title.zh}"))
+        lines.append(
+            Text(f"nearest: {item.rule} {opened(item.title).en}", f"最接近的规则：{item.rule} {opened(item.title).zh}")
+        )
     return tuple(lines)
 
 
@@ -93,7 +100,7 @@ def _next(findings: Sequence[Finding], collect: Sequence[Collect]) -> Optional[s
     return None
 
 
-def _report(words: list[str], pack: Pack) -> Report:
+def _report(words: list[str], pack: Pack, lang: str) -> Report:
     if not words or words == ["-"]:
         if not words and sys.stdin.isatty():
             raise UsageError(
@@ -103,14 +110,14 @@ def _report(words: list[str], pack: Pack) -> Report:
                     '请给出文本、文件、错误码或规则编号：doctor explain "…"',
                 ),
             )
-        return of_explanation(diagnose_text(sys.stdin.buffer.read(), "<stdin>", pack))
+        return of_explanation(diagnose_text(sys.stdin.buffer.read(), "<stdin>", pack), lang)
     text = " ".join(words)
     if len(words) == 1:
         named = _named(text, pack)
         if named is not None:
             return named
     if all(_exists(word) for word in words):
-        return of_explanation(diagnose_paths(words, pack))
+        return of_explanation(diagnose_paths(words, pack), lang)
     if len(words) == 1 and _looks_like_path(text):
         raise UsageError(
             Text(
@@ -118,7 +125,7 @@ def _report(words: list[str], pack: Pack) -> Report:
             ),
             Text("Check the spelling; a relative path starts here.", "请检查拼写；相对路径从当前目录算起。"),
         )
-    return of_explanation(diagnose_text(text, "<text>", pack))
+    return of_explanation(diagnose_text(text, "<text>", pack), lang)
 
 
 def _named(word: str, pack: Pack) -> Optional[Report]:

@@ -6,7 +6,10 @@ import gzip
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from doctor.commands.explain import of_explanation
 from doctor.diagnosis import diagnose_paths, diagnose_text
 from doctor.match.pack import load_pack
 
@@ -85,3 +88,11 @@ def test_a_few_lines_that_somebody_shows(lines: str, category: str) -> None:
     found = diagnose_text(lines, pack=load_pack()).findings
     assert (found[0].category if found else None) == category
     assert all(item.confidence <= 0.7 for item in found)
+
+
+@given(st.binary(max_size=400), st.sampled_from(["", FAULT, healthy(3), "EZ9999: Inner Error!\n", "训练启动就OOM"]))
+@settings(max_examples=60, deadline=None)
+def test_no_bytes_make_it_fail(noise: bytes, text: str) -> None:
+    raw = text.encode()
+    for mixed in (noise + raw, raw + noise, raw[: len(raw) // 2] + noise + raw[len(raw) // 2 :]):
+        of_explanation(diagnose_text(mixed, pack=load_pack())).to_dict("zh")
