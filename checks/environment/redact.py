@@ -18,7 +18,9 @@ _MAC = re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", re.I)
 _HOME = re.compile(r"/(home|Users)/([^/\s:'\",]+)")
 # Every run of characters below starts at its edge or has a bound: a long line must not take quadratic time.
 _MAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+")
-_URL_LOGIN = re.compile(r"(?P<scheme>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,20}://)[^/\s:@]{1,256}(?::[^/\s@]{0,256})?@", re.I)
+_URL_LOGIN = re.compile(
+    r"(?P<scheme>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,20}://)[^/\s:@]{1,256}(?::[^/\s@]{0,256})?@", re.I
+)
 _SECRET_NAME = r"[\w.-]{0,40}(?:password|passwd|secret|token|api[_-]?key|access[_-]?key|credential|private[_-]?key|authorization|cookie)[\w.-]{0,40}"
 _SECRET_PAIR = re.compile(
     rf"(?P<name>\b{_SECRET_NAME})(?P<join>[\"']?\s*[=:]\s*[\"']?)(?P<value>(?:bearer\s+)?[^\s\"',;&|]+)", re.I

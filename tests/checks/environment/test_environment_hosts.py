@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from doctor import runner
+from doctor import registry, runner
 from doctor.check import Options
 
 HOSTS = sorted((Path(__file__).resolve().parents[2] / "fixtures" / "hosts").glob("*.json"))
@@ -65,3 +66,29 @@ def test_too_few_free_cards_for_the_job_is_an_error(wanted: int, found: str) -> 
     path = next(path for path in HOSTS if path.stem == "memory_taken_by_a_stale_process")
     outcomes = runner.judge_path(path, Options(devices=wanted)).outcomes
     assert [f.severity.value for outcome in outcomes for f in outcome.findings if f.rule == "ENV-NPU-010"] == [found]
+
+
+def test_more_devices_are_wanted_than_there_are() -> None:
+    path = next(path for path in HOSTS if path.stem == "container_with_one_card_of_number_5")
+    outcomes = runner.judge_path(path, Options(devices=4)).outcomes
+    found = {f.rule: f.title.en for outcome in outcomes for f in outcome.findings}
+    assert found["ENV-NPU-017"] == "The job wants 4 devices, this machine shows 1"
+    # the variable shows one card too: both are true, and nothing else is said
+    assert set(found) == {"ENV-NPU-017", "ENV-VIS-001"}
+
+
+def test_every_rule_has_a_host_or_a_test() -> None:
+    told = {rule for path in HOSTS for rule in json.loads(path.read_text(encoding="utf-8"))["expect"]}
+    for path in Path(__file__).parent.glob("test_environment_*.py"):
+        told |= set(re.findall(r"ENV-[A-Z]+-\d{3}", path.read_text(encoding="utf-8")))
+    assert {check.rule.id for check in registry.checks("environment")} <= told
+
+
+@pytest.mark.parametrize("check", registry.checks("environment"), ids=lambda check: check.rule.id)
+def test_rule_texts_are_complete_in_both_languages(check: object) -> None:
+    rule = check.rule  # type: ignore[attr-defined]
+    assert rule.verify
+    for text in (rule.title, rule.why, rule.fix):
+        assert re.search(r"[\u4e00-\u9fff]", text.zh) or text.zh == text.en == rule.title.zh
+        assert not re.search(r"[\u4e00-\u9fff]", text.en)
+        assert set(re.findall(r"\{(\w+)", text.en)) == set(re.findall(r"\{(\w+)", text.zh))
