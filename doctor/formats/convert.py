@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Optional
 from doctor.finding import Text
 from doctor.formats.families.expr import evaluate
 from doctor.formats.families.family import Family, Group, Layout
+from doctor.formats.ranks import RankSet
 from doctor.formats.recognise import Model
 from doctor.formats.tensor import DTYPE_BITS, FLOATS, Tensor
 from doctor.formats.weightset import WeightSet
@@ -299,6 +300,8 @@ class Source:
         from doctor.formats.arrays import Array, read_array
 
         homes = self.found.homes[name]
+        if self.found.ranks is not None:
+            return self.from_ranks(name, self.found.ranks)
         parts = [read_array(self.open(home.path), self.tensors[home.path][name]) for home in homes[: self.count(homes)]]
         if len(parts) == 1:
             return parts[0]
@@ -310,6 +313,31 @@ class Source:
         if cut is None:
             return parts[0]
         return Array(numpy.concatenate([part.values for part in parts], axis=cut), parts[0].dtype)
+
+    def from_ranks(self, name: str, ranks: RankSet) -> Any:
+        """Joined from the slices of the devices that hold it, by their strategy files."""
+        from doctor.formats.arrays import Array, read_array
+        from doctor.formats.merge import join, piece_of
+
+        pieces: dict[tuple[int, ...], Any] = {}
+        dtype = ""
+        for rank in ranks.ranks:
+            tensor = self.tensors[rank.file.path].get(name) if rank.file is not None else None
+            if rank.file is None or tensor is None:
+                continue
+            plan = ranks.strategy_of(rank.number)
+            cut = plan.cuts.get(name) if plan is not None else None
+            index = piece_of(rank.number, cut) if cut is not None else tuple(0 for _ in tensor.shape)
+            if index not in pieces:
+                array = read_array(self.open(rank.file.path), tensor)
+                pieces[index], dtype = array.values, array.dtype
+        whole = join(pieces, self.found.tensors[name].shape)
+        if whole is None:
+            raise ConversionError(
+                Text(f"the slices of {name} do not make up the whole", f"{name} 的切片无法拼成完整参数"),
+                Text("Check it first: doctor check SRC", "请先检查：doctor check SRC"),
+            )
+        return Array(whole, dtype)
 
     def count(self, homes: Sequence[object]) -> int:
         return len(homes) if self.found.parallel else 1

@@ -30,6 +30,8 @@ class Cut:
     devices: tuple[int, ...]
     axes: tuple[int, ...]
     optimizer_shards: int = 0
+    #: distance in rank numbers between devices that hold neighbouring optimizer shards
+    optimizer_step: int = 0
 
     def full(self, piece: Sequence[int]) -> Optional[tuple[int, ...]]:
         """The shape of the whole parameter whose slice has the shape `piece`; None when they do not belong together."""
@@ -102,7 +104,7 @@ def _item(window: Window, item: Field) -> tuple[str, Cut]:
     name = ""
     devices: list[int] = []
     axes: list[int] = []
-    shards = 0
+    shards = step = 0
     for outer in fields(window, item.start, item.end):
         if outer.number == 1:
             name = text(window, outer) or ""
@@ -112,9 +114,11 @@ def _item(window: Window, item: Field) -> tuple[str, Cut]:
                     devices += _numbers(window, part)
                 elif part.number == 2 and part.wire == BYTES:
                     axes += _numbers(window, part)
+                elif part.number == 6:
+                    step = max(0, signed(part.value))
                 elif part.number == 7:
                     shards = max(0, signed(part.value))
-    return name, Cut(tuple(devices), tuple(axes), shards)
+    return name, Cut(tuple(devices), tuple(axes), shards, step)
 
 
 def _numbers(window: Window, part: Field) -> list[int]:
@@ -143,9 +147,12 @@ def _json(path: Path) -> Strategy:
     cuts = {}
     for name, item in items.items():
         if isinstance(item, dict):
-            shards = item.get("opt_weight_shard_size")
+            shards, step = item.get("opt_weight_shard_size"), item.get("opt_weight_shard_step")
             cuts[name] = Cut(
-                _whole(item.get("dev_matrix")), _whole(item.get("tensor_map")), shards if type(shards) is int else 0
+                _whole(item.get("dev_matrix")),
+                _whole(item.get("tensor_map")),
+                shards if type(shards) is int else 0,
+                step if type(step) is int else 0,
             )
     stage = data.get("current_stage", data.get("stage", 0))
     return Strategy(path, stage if type(stage) is int else 0, cuts)

@@ -107,13 +107,14 @@ def with_crc(raw: bytes) -> bytes:
     return raw + b"crc_num" + zlib.crc32(raw).to_bytes(10, "big")
 
 
-def strategy_bytes(stage: int, cuts: Mapping[str, tuple[Sequence[int], Sequence[int], int]]) -> bytes:
-    """Of {parameter: (device matrix, tensor map, optimizer shards)}, as node_strategy.proto has it."""
+def strategy_bytes(stage: int, cuts: Mapping[str, Sequence[Any]]) -> bytes:
+    """Of {parameter: (device matrix, tensor map, optimizer shards, their step)}, as node_strategy.proto has it."""
     raw = b"\x08" + varint(stage)
-    for name, (devices, axes, shards) in cuts.items():
+    for name, (devices, axes, shards, *rest) in cuts.items():
         layout = field(1, b"".join(b"\x08" + varint(number) for number in devices))
         layout += field(2, b"".join(b"\x08" + varint(number) for number in axes))
-        layout += b"\x28\x00\x30" + varint(-1 if not shards else 0) + b"\x38" + varint(shards)
+        layout += field(3, b"") + field(4, b"")  # MindSpore reads the first of each
+        layout += b"\x28\x00\x30" + varint(rest[0] if rest else -1) + b"\x38" + varint(shards)
         raw += field(3, field(1, name.encode()) + field(2, layout))
     return raw
 
