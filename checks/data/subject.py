@@ -37,6 +37,15 @@ class Data:
         return tuple(self.set.draw(DRAWN))
 
     @cached_property
+    def speed(self) -> Optional[dict[int, float]]:
+        """Samples per second by workers; measured on request (--deep) only, since it differs from run to run."""
+        if not self.options.deep or self.set.unread is not None or not self.rows:
+            return None
+        from doctor.formats.datasets.speed import samples_per_second
+
+        return samples_per_second(self.path)
+
+    @cached_property
     def measured(self) -> Measured:
         """What the samples say about tokens, labels and lengths."""
         from doctor.checks.data.measure import measure
@@ -77,6 +86,8 @@ def load(path: Optional[Path], options: Options) -> Data:
 def facts(subject: Data) -> dict[str, Any]:
     """`data`: format, files, rows, columns, and what was measured on the samples."""
     measured = subject.measured
+    speed = subject.speed
+    more = {"samples_per_second": {str(workers): rate for workers, rate in speed.items()}} if speed is not None else {}
     return {
         "data": {
             "format": subject.set.format,
@@ -89,6 +100,7 @@ def facts(subject: Data) -> dict[str, Any]:
             "padding": measured.padding,
             "labels": measured.relation.value if measured.relation is not None else None,
             "model_shifts_labels": subject.consumer.shift.value,
+            **more,
         }
     }
 
@@ -107,6 +119,16 @@ def headline(subject: Data) -> Iterator[Text]:
     )
     if row["labels"] is not None:
         yield _LABELS[row["labels"]]
+    if subject.speed is not None:
+        rates = ", ".join(f"{rate:g} ({workers})" for workers, rate in subject.speed.items())
+        batch = subject.consumer.batch
+        best = max(subject.speed.values())
+        need = f"; a step takes {batch} samples, {batch / best:.2g} s of reading" if batch and best else ""
+        need_zh = f"；每步 {batch} 个样本，读取约需 {batch / best:.2g} 秒" if batch and best else ""
+        yield Text(
+            f"read here, samples/s by workers (a lower bound): {rates}{need}",
+            f"本机读取速度，样本/秒（按进程数，为下限）：{rates}{need_zh}",
+        )
 
 
 _LABELS = {
