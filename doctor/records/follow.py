@@ -25,8 +25,10 @@ from doctor.records.record import Chunk, Notice
 
 #: seconds
 COALESCE, ASK, ASK_ALL, LOOK_FOR_NEW = 0.010, 0.050, 1.0, 1.0
-#: looking for new logs may take this part of the time
-LOOK_SHARE = 0.02
+#: looking for new logs, and asking all files, may take these parts of the time; with very many files both happen less often
+LOOK_SHARE, ASK_SHARE = 0.02, 0.05
+#: seconds that it takes to ask one file (measured: 5 to 15 microseconds)
+ASK_COST = 1e-5
 #: bytes that one `poll` gives out at most (about), so that catching up with long logs stays bounded
 MOST_BYTES = 4 << 20
 #: part of the files a process may have open that are kept open here; of more, those not read for longest are closed and
@@ -45,21 +47,25 @@ class Follower:
         self, paths: Sequence[Union[str, Path]], state: Optional[dict[str, Any]] = None, use_inotify: bool = True
     ) -> None:
         self._paths = [Path(path) for path in paths]
-        self._files: dict[Path, Union[Followed, Piped]] = {}
+        #: by their paths; strings, because this is looked into for every line
+        self._files: dict[str, Union[Followed, Piped]] = {}
         self._pipe: Optional[Piped] = None
         self._waiting: list[Item] = []
         rows = (state or {}).get("files", ())
         self._saved = {str(row.get("path")): SavedPlace.of(row) for row in rows if isinstance(row, dict)}
         self._own = _own_outputs()
-        self._left_out: set[Path] = set()
+        self._left_out: set[str] = set()
         self._watch = _watch() if use_inotify else None
         #: folder -> whether inotify tells of all changes in it
-        self._told: dict[Path, bool] = {}
+        self._told: dict[str, bool] = {}
         #: files to look at next, in order
-        self._due: dict[Path, None] = {}
-        self._open: dict[Path, None] = {}
+        self._due: dict[str, None] = {}
+        #: files that are looked at though inotify told nothing of them
+        self._unheard: set[str] = set()
+        self._open: dict[str, None] = {}
         self._most_open = int(resource.getrlimit(resource.RLIMIT_NOFILE)[0] * OPEN_SHARE)
         self._asked_all = 0.0
+        self._next_ask = 0.0
         self._next_look = 0.0
 
     def poll(self, timeout: float = 0.2) -> list[Item]:
@@ -88,7 +94,7 @@ class Follower:
     @property
     def files(self) -> list[Path]:
         """The logs that are followed now."""
-        return list(self._files)
+        return [file.path for file in self._files.values()]
 
     @property
     def ended(self) -> bool:
@@ -133,58 +139,55 @@ class Follower:
         if now >= self._next_look:
             self._look_for_new(now)
         self._hear()
-        untold = self._ask(now)
+        self._ask(now)
         items, self._waiting = self._waiting, []
         given = 0
-        for path in list(self._due):
+        for name in list(self._due):
             if given >= MOST_BYTES:
                 break
-            del self._due[path]
-            chunks = self._look_at(path, items)
-            given += chunks
-            if chunks and path in untold and not self._heard_of(path):
-                self._told[path.parent] = False
+            del self._due[name]
+            size = self._look_at(name, items)
+            given += size
+            if size and name in self._unheard:
+                # the word may have come while the file was read
+                self._hear()
+                if name in self._unheard:
+                    self._told[self._files[name].folder] = False
         return items
 
-    def _look_at(self, path: Path, items: list[Item]) -> int:
-        """Adds what is new in `path` to `items` and gives its size in bytes."""
-        file = self._files[path]
+    def _look_at(self, name: str, items: list[Item]) -> int:
+        """Adds what is new in a file to `items` and gives its size in bytes."""
+        file = self._files[name]
         size = 0
         for item in file.news():
             items.append(item)
             size += len(item.data) if isinstance(item, Chunk) else 0
         if file.behind():
-            self._due[path] = None
-        self._open.pop(path, None)
+            self._due[name] = None
+        self._open.pop(name, None)
         if file.is_open:
-            self._open[path] = None
+            self._open[name] = None
             if len(self._open) > self._most_open:
                 oldest = next(iter(self._open))
                 del self._open[oldest]
                 self._files[oldest].close()
         return size
 
-    def _ask(self, now: float) -> set[Path]:
-        """Marks files to be asked: those of which inotify does not tell always, the others once a second. Gives back
-        the latter, of which there should be no news."""
-        untold = set()
-        if now - self._asked_all >= ASK_ALL:
-            first, self._asked_all = self._asked_all == 0.0, now
-            for path in self._files:
-                if path not in self._due:
-                    self._due[path] = None
-                    if self._told.get(path.parent) and not first:
-                        untold.add(path)
-        elif not all(self._told.values()):
-            for path in self._files:
-                if not self._told.get(path.parent):
-                    self._due.setdefault(path, None)
-        return untold
-
-    def _heard_of(self, path: Path) -> bool:
-        """Whether inotify tells of `path` after all: the word may have come while the file was read."""
-        self._hear()
-        return path in self._due
+    def _ask(self, now: float) -> None:
+        """Marks files to be asked: those of which inotify does not tell always, the others once a second."""
+        everything = now - self._asked_all >= ASK_ALL
+        if not everything and (now < self._next_ask or all(self._told.values())):
+            return
+        self._next_ask = now + max(ASK, len(self._files) * ASK_COST / ASK_SHARE)
+        self._unheard.clear()
+        for name, file in self._files.items():
+            told = self._told.get(file.folder)
+            if name not in self._due and (everything or not told):
+                self._due[name] = None
+                if told:
+                    self._unheard.add(name)
+        if everything:
+            self._asked_all = now
 
     def _ask_again(self, now: float) -> float:
         """When files must be asked next though nothing was heard."""
@@ -192,7 +195,7 @@ class Follower:
             return now
         if self._watch is not None and all(self._told.values()):
             return min(self._asked_all + ASK_ALL, self._next_look)
-        return now + ASK
+        return min(self._next_ask, self._asked_all + ASK_ALL, self._next_look)
 
     def _wait(self, timeout: float) -> None:
         poll = select.poll()
@@ -203,18 +206,19 @@ class Follower:
         if poll.poll(max(timeout, 0.0) * 1000):
             time.sleep(COALESCE)
             if self._pipe is not None:
-                self._due[self._pipe.path] = None
+                self._due[STDIN] = None
 
     def _hear(self) -> None:
         """Marks the files that inotify says have changed."""
         if self._watch is None:
             return
         for change in self._watch.changes():
-            path = change.folder / change.name
+            name = os.path.join(change.folder, change.name)
             if change.lost:
                 self._asked_all = self._next_look = 0.0
-            elif path in self._files:
-                self._due[path] = None
+            elif name in self._files:
+                self._due[name] = None
+                self._unheard.discard(name)
             elif change.appeared:
                 self._next_look = min(self._next_look, time.monotonic() + ASK)
             if not change.name:
@@ -224,34 +228,35 @@ class Follower:
 
     def _look_for_new(self, now: float) -> None:
         for log in logs_below(self._paths):
-            if log.path not in self._files and log.path not in self._left_out:
-                self._add(log)
+            name = str(log.path)
+            if name not in self._files and name not in self._left_out:
+                self._add(name, log)
         for path in self._paths:
             folder = path if path.is_dir() else path.parent
             if folder.is_dir():
-                self._listen(folder)
+                self._listen(str(folder))
         took = time.monotonic() - now
         self._next_look = now + max(LOOK_FOR_NEW, took / LOOK_SHARE)
 
-    def _add(self, log: LogFile) -> None:
-        if str(log.path) == STDIN:
-            self._pipe = Piped()
-            self._files[log.path] = self._pipe
-            self._told[log.path.parent] = True
+    def _add(self, name: str, log: LogFile) -> None:
+        self._due[name] = None
+        if name == STDIN:
+            self._files[name] = self._pipe = Piped()
+            self._told[self._pipe.folder] = True
             return
         if _identity(log.path) in self._own:
-            self._left_out.add(log.path)
-            self._waiting.append(Notice("own-output", str(log.path), log.rank))
+            del self._due[name]
+            self._left_out.add(name)
+            self._waiting.append(Notice("own-output", name, log.rank))
             return
-        place = self._saved.pop(str(log.path), None)
+        place = self._saved.pop(name, None)
         file = Followed(log.path, log.rank, () if place else log.parts[:-1])
-        self._files[log.path] = file
-        self._due[log.path] = None
-        self._listen(log.path.parent)
+        self._files[name] = file
+        self._listen(file.folder)
         if place:
             self._waiting.extend(file.resume(place))
 
-    def _listen(self, folder: Path) -> None:
+    def _listen(self, folder: str) -> None:
         """Has inotify tell of `folder`, where that can be relied on."""
         if folder not in self._told:
             self._told[folder] = self._watch is not None and sees_all_writes(folder) and self._watch.add(folder)

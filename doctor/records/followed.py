@@ -62,6 +62,7 @@ class Followed:
         self.path = path
         self.rank = rank
         self.source = str(path)
+        self.folder = str(path.parent)
         self._old: Optional[Iterator[Item]] = chain.from_iterable(map(self._part, parts)) if parts else None
         self._fd: Optional[int] = None
         self._identity: Optional[Identity] = None
@@ -84,7 +85,7 @@ class Followed:
             yield from self._some_old()
             return
         try:
-            status = os.stat(self.path)
+            status = os.stat(self.source)
         except OSError as error:
             yield from self._gone(error)
             return
@@ -265,6 +266,7 @@ class Piped:
         self.fd = fd
         self.path = Path(STDIN)
         self.source = STDIN_SOURCE
+        self.folder = STDIN_SOURCE
         self.ended = False
         self._cutter = Cutter(self.source, rank)
         self._decoder: Optional[Decoder] = None

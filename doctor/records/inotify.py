@@ -47,7 +47,7 @@ _SHARED = frozenset(
 class Change(NamedTuple):
     """What happened in `folder`: to `name` ("" for the folder itself). `lost`: events were dropped, look at all."""
 
-    folder: Path
+    folder: str
     name: str
     appeared: bool
     lost: bool = False
@@ -66,10 +66,10 @@ class Watch:
             raise OSError(errno.ENOSYS, "no inotify") from error
         if self.fd < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        self._folders: dict[int, Path] = {}
-        self._watched: set[Path] = set()
+        self._folders: dict[int, str] = {}
+        self._watched: set[str] = set()
 
-    def add(self, folder: Path) -> bool:
+    def add(self, folder: str) -> bool:
         """Whether `folder` is under watch now."""
         if folder in self._watched:
             return True
@@ -104,7 +104,7 @@ class Watch:
 
     def _change(self, number: int, mask: int, name: str) -> Optional[Change]:
         if mask & IN_Q_OVERFLOW:
-            return Change(Path(), "", True, lost=True)
+            return Change("", "", True, lost=True)
         folder = self._folders.get(number)
         if folder is None:
             return None
@@ -117,7 +117,7 @@ class Watch:
         os.close(self.fd)
 
 
-def sees_all_writes(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> bool:
+def sees_all_writes(folder: str, mounts: Path = Path("/proc/self/mounts")) -> bool:
     """Whether the file system of `folder` is a local one; False when that cannot be told."""
     try:
         real = os.path.realpath(folder)

@@ -254,6 +254,25 @@ def test_more_files_than_may_be_open(tmp_path: Path, follow: Callable[..., Follo
     assert len(list(Path("/proc/self/fd").iterdir())) - before <= 32
 
 
+def test_inotify_that_tells_is_relied_on_and_one_that_does_not_is_not(tmp_path: Path, monkeypatch: Any) -> None:
+    logs = [tmp_path / f"worker_{rank}.log" for rank in range(20)]
+    for log in logs:
+        log.write_bytes(b"0\n")
+    with Follower([tmp_path]) as follower:
+        collect(follower, lambda items: text(items).count(b"\n") == 20)
+        if not follower._told[str(tmp_path)]:
+            pytest.skip("no inotify here")
+        for number in range(30):
+            for log in logs:
+                append(log, b"%d\n" % number)
+            follower.poll(0.05)
+        assert follower._told[str(tmp_path)]
+        monkeypatch.setattr(follower._watch, "changes", lambda: iter(()))
+        append(logs[0], b"unheard\n")
+        collect(follower, having(b"unheard\n"))
+        assert not follower._told[str(tmp_path)]
+
+
 def test_our_own_output_is_not_read(tmp_path: Path) -> None:
     script = (
         "import sys\nfrom doctor.records.follow import Follower\n"
