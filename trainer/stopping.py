@@ -28,6 +28,7 @@ class StopSignals:
     def __init__(self, parent: Optional[int] = None) -> None:
         self.parent = parent
         self._noted = 0
+        self._hears = False
 
     @property
     def noted(self) -> int:
@@ -36,16 +37,22 @@ class StopSignals:
             self._noted = signal.SIGTERM
         return self._noted
 
+    def _note(self, number: int, _frame: Any) -> None:
+        if self._noted:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        self._noted = number
+
+    def hear_again(self) -> None:
+        """MindSpore takes SIGINT for itself when it first runs a graph, and makes SIGTERM of it. Call after a step."""
+        if self._hears:
+            signal.signal(signal.SIGINT, self._note)
+
     @contextmanager
     def heard(self) -> Iterator[None]:
-        def note(number: int, _frame: Any) -> None:
-            if self._noted:
-                signal.signal(number, signal.SIG_DFL)
-                signal.raise_signal(number)
-            self._noted = number
-
         try:
-            before = {number: signal.signal(number, note) for number in _SIGNALS}
+            before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+            self._hears = True
         except ValueError:
             # Not the main thread (a notebook's worker): signals stay the caller's.
             yield
@@ -53,5 +60,6 @@ class StopSignals:
         try:
             yield
         finally:
+            self._hears = False
             for number, handler in before.items():
                 signal.signal(number, handler)

@@ -63,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
     from doctor.supervisor.screen import Screen
 
     screen = Screen(args.format, args.lang, args.color, args.verbose, args.quiet)
+    screen.total = max(0, config.args.max_steps or 0)
     screen.say(Text(f"run folder: {folder.root}", f"运行目录：{folder.root}"))
     plan = Plan(
         config=config,

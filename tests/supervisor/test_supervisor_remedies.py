@@ -1,0 +1,149 @@
+"""Which setting cures which finding, and what one intervention leaves on disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+import pytest
+import yaml
+
+from doctor.finding import Evidence, Finding, Severity, Text
+from doctor.supervisor.care import intervene
+from doctor.supervisor.remedies import Remedy, remedy_for
+from doctor.trainer import checkpoint as checkpoints
+from doctor.trainer.config import RunConfig, load_config
+from doctor.trainer.runfolder import RunFolder
+
+
+def finding(rule: str, step: Optional[int] = 12) -> Finding:
+    words = Text("it happened", "出现了")
+    proof = Evidence("metric", "metrics/rank_0.jsonl", line=12, step=step)
+    return Finding(rule, "some-fault", Severity.ERROR, "nan-overflow", words, words, evidence=(proof,))
+
+
+def config(tmp_path: Path, training: dict[str, Any], dataset: Optional[dict[str, Any]] = None) -> RunConfig:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump({"model": "llama", "train_dataset": dataset or {}, "training_args": training}))
+    return load_config(str(path))
+
+
+def cure(rule: str, tmp_path: Path, training: dict[str, Any], dataset: Optional[dict[str, Any]] = None) -> Any:
+    return remedy_for(finding(rule), config(tmp_path, training, dataset), cores=2)
+
+
+FIXED = {"type": "FixedLossScaleUpdateCell", "loss_scale_value": 2**20, "drop_overflow_update": False}
+
+
+@pytest.mark.parametrize(
+    ("rule", "training", "edits", "safe"),
+    [
+        (
+            "RUN-NAN-001",
+            {"mixed_precision": "O2", "loss_scale": FIXED},
+            {"training_args.loss_scale.type": "dynamic", "training_args.loss_scale.drop_overflow_update": True},
+            True,
+        ),
+        (
+            "RUN-OVF-003",
+            {"mixed_precision": "fp16", "scale_sense": 2**24},
+            {"training_args.scale_sense": "dynamic"},
+            True,
+        ),
+        (
+            "RUN-NAN-001",
+            {"mixed_precision": "fp16"},
+            {"training_args.mixed_precision": "O0", "training_args.loss_scale": None},
+            True,
+        ),
+        ("RUN-NAN-001", {"max_grad_norm": 0}, {"training_args.max_grad_norm": 1.0}, False),
+        ("RUN-NAN-001", {"learning_rate": 1.0e6}, {"training_args.learning_rate": 0.001}, False),
+        (
+            "RUN-LOSS-003",
+            {"learning_rate": 0.003, "lr_end": 0.001},
+            {"training_args.learning_rate": 0.0003, "training_args.lr_end": pytest.approx(0.00003)},
+            False,
+        ),
+        ("RUN-LOSS-001", {}, {"training_args.skip_steps": [12]}, False),
+        ("RUN-LOSS-001", {"skip_steps": [12], "max_grad_norm": 0}, {"training_args.max_grad_norm": 1.0}, False),
+    ],
+)
+def test_cure(rule: str, training: dict[str, Any], edits: dict[str, Any], safe: bool, tmp_path: Path) -> None:
+    found = cure(rule, tmp_path, training)
+    assert (dict(found.edits), found.safe) == (edits, safe)
+
+
+def test_labels_and_workers(tmp_path: Path) -> None:
+    shifted = cure("RUN-LOSS-009", tmp_path, {}, {"shift_labels": "never"})
+    assert dict(shifted.edits) == {"train_dataset.shift_labels": "auto"}
+    fewer = cure("RUN-HOST-003", tmp_path, {}, {"num_parallel_workers": 32})
+    assert (dict(fewer.edits), fewer.back) == ({"train_dataset.num_parallel_workers": 2}, False)
+
+
+@pytest.mark.parametrize(
+    ("rule", "training"),
+    [
+        ("RUN-LOSS-009", {}),
+        ("RUN-HOST-003", {}),
+        ("RUN-OVF-001", {"mixed_precision": "fp16"}),
+        ("RUN-NAN-001", {"learning_rate": 1.0e-7}),
+        ("RUN-TIME-001", {}),
+        ("LOG-HCCL-001", {}),
+    ],
+)
+def test_no_cure_is_better_than_a_guess(rule: str, training: dict[str, Any], tmp_path: Path) -> None:
+    assert cure(rule, tmp_path, training) is None
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    """A run folder with checkpoints of steps 5, 10 (not finite) and 15."""
+    made = RunFolder(tmp_path / "out")
+    made.create(False)
+    for step in (5, 10, 15):
+        value = np.nan if step == 10 else 1.0
+        checkpoints.save(made.checkpoints, step, {"w": np.full(3, value, np.float32)}, {}, {})
+    return made
+
+
+def test_goes_back_to_the_last_sound_checkpoint_and_writes_it_down(folder: RunFolder, tmp_path: Path) -> None:
+    run = config(tmp_path, {"mixed_precision": "O2", "loss_scale": FIXED})
+    before = (tmp_path / "run.yaml").read_text()
+    remedy = remedy_for(finding("RUN-NAN-001"), run, 2)
+    assert remedy is not None
+    done = intervene(1, finding("RUN-NAN-001"), remedy, run, folder, "safe")
+
+    assert done.checkpoint is not None
+    assert done.checkpoint.step == 5
+    assert [item.step for item in checkpoints.whole(folder.checkpoints)] == [5]
+    assert (tmp_path / "run.yaml").read_text() == before
+    assert done.config.args.loss_scale is not None
+    assert done.config.args.loss_scale.dynamic
+    assert "-    type: FixedLossScaleUpdateCell" in done.diff
+    assert "+    type: dynamic" in done.diff
+
+    row = json.loads(folder.interventions.read_text())
+    assert (row["step"], row["checkpoint"], row["config"]) == (12, "checkpoints/step-5", "config.fix-1.yaml")
+    assert row["finding"]["rule"] == "RUN-NAN-001"
+    assert row["edits"][1] == {"key": "training_args.loss_scale.drop_overflow_update", "old": False, "new": True}
+    assert row["checkpoints_removed"] == [10, 15]
+
+
+def test_without_a_sound_checkpoint_it_starts_again(folder: RunFolder, tmp_path: Path) -> None:
+    run = config(tmp_path, {"max_grad_norm": 0})
+    early = finding("RUN-NAN-001", step=3)
+    remedy = remedy_for(early, run, 2)
+    assert remedy is not None
+    done = intervene(1, early, remedy, run, folder, "yes")
+    assert (done.checkpoint, done.resume) == (None, "start")
+    assert not checkpoints.whole(folder.checkpoints)
+    assert not (folder.checkpoints / "latest").exists()
+
+
+def test_a_remedy_that_spoils_nothing_goes_on_from_the_newest(folder: RunFolder, tmp_path: Path) -> None:
+    remedy = Remedy(Text("", ""), {"train_dataset.num_parallel_workers": 2}, safe=True, back=False)
+    done = intervene(1, finding("RUN-HOST-003"), remedy, config(tmp_path, {}), folder, "safe")
+    assert done.checkpoint is not None
+    assert done.checkpoint.step == 15
