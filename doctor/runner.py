@@ -71,7 +71,9 @@ def family_of(path: Path) -> str:
             Text(f"{path}: there is no such file or folder.", f"{path}：文件或目录不存在。"),
             Text("Check the spelling; a relative path starts here.", "请检查拼写；相对路径从当前目录算起。"),
         )
-    for family in ("environment", "weights", "data", "config"):
+    order = ("environment", "weights", "data", "config")
+    # Only configs end in .yaml; asking them first saves importing the other families.
+    for family in ("config", *order[:-1]) if path.suffix.lower() in {".yaml", ".yml"} else order:
         if _subject(family).recognises(path):
             return family
     raise UsageError(
@@ -94,8 +96,12 @@ def judge_host(options: Options, selection: Optional[Selection] = None) -> Judge
 
 
 def _judge(family: str, path: Optional[Path], options: Options, selection: Selection) -> Judged:
+    return judge_subject(family, _subject(family).load(path, options), path, selection)
+
+
+def judge_subject(family: str, subject: Any, path: Optional[Path], selection: Selection) -> Judged:
+    """Checks what is already loaded; `path` is the name it has in the report."""
     subject_module = _subject(family)
-    subject = subject_module.load(path, options)
     target = str(path) if path is not None else None
     chosen = [item for item in registry.checks(family) if selection.takes(item)]
     outcomes = run_checks(chosen, subject, target)

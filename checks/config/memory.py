@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from doctor.check import Skip, check
 from doctor.checks.config.judge import RUNS, applies
 from doctor.finding import Evidence, Finding, Severity, Text
-from doctor.plan.memory.advise import Step, steps_to_fit
-from doctor.plan.memory.estimate import RESERVE, Estimate, estimate
-from doctor.plan.memory.reading import NotKnown, layout_of, shape_of
 from doctor.plan.plan import Plan
 from doctor.rule import Rule
+
+if TYPE_CHECKING:
+    from doctor.plan.memory.advise import Step
+    from doctor.plan.memory.estimate import Estimate
 
 GB = 2**30
 
@@ -47,6 +49,11 @@ def memory_exceeds_device(plan: Plan) -> Iterator[Finding]:
                 "未知单卡显存：请指定 --device-memory 64GB",
             )
         )
+    # The estimate is imported where there is something to estimate: most configs are checked without a card's size.
+    from doctor.plan.memory.advise import steps_to_fit
+    from doctor.plan.memory.estimate import estimate
+    from doctor.plan.memory.reading import NotKnown, layout_of, shape_of
+
     try:
         shape = shape_of(plan)
         layout = layout_of(plan, shape)
@@ -59,6 +66,8 @@ def memory_exceeds_device(plan: Plan) -> Iterator[Finding]:
 
 def exceeds(result: Estimate, steps: Sequence[Step], path: str, plan: Plan) -> Finding:
     """The finding for an estimate that does not fit, with the figures of its fullest stage and the cure."""
+    from doctor.plan.memory.estimate import RESERVE
+
     worst = max(result.stages, key=lambda stage: stage.total)
     listed = Text("; ".join(step.change.en for step in steps), "；".join(step.change.zh for step in steps))
     figures = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
@@ -51,18 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    options = Options(
-        devices=args.devices,
-        device_memory=args.device_memory,
-        mindformers=args.mindformers,
-        weights=args.weights,
-        data=args.data,
-        python=args.python,
-        hosts=tuple(args.host),
-        values=args.values,
-        deep=args.deep,
-    )
-    selection = runner.Selection(only=(*args.settings.only, *args.only), ignore=(*args.settings.ignore, *args.ignore))
+    options, selection = _options(args), _selection(args)
     targets = _targets(args.targets)
     if not targets:
         judged = [runner.judge_host(options, selection)]
@@ -75,6 +65,24 @@ def run(args: argparse.Namespace) -> int:
         code = _fix(judged, report, args) or code
     unjudged = [item for item in judged if item.outcomes and not item.judged_anything]
     return code if code else (EXIT_USAGE if unjudged else 0)
+
+
+def _options(args: argparse.Namespace) -> Options:
+    return Options(
+        devices=args.devices,
+        device_memory=args.device_memory,
+        mindformers=args.mindformers,
+        weights=args.weights,
+        data=args.data,
+        python=args.python,
+        hosts=tuple(args.host),
+        values=args.values,
+        deep=args.deep,
+    )
+
+
+def _selection(args: argparse.Namespace) -> runner.Selection:
+    return runner.Selection(only=(*args.settings.only, *args.only), ignore=(*args.settings.ignore, *args.ignore))
 
 
 def _judge(target: Path, options: Options, selection: runner.Selection) -> list[runner.Judged]:
@@ -146,14 +154,15 @@ def _nothing_selected(judged: list[runner.Judged], selection: runner.Selection) 
 
 def _fix(judged: list[runner.Judged], report: Report, args: argparse.Namespace) -> int:
     """Applies the edits of the findings, file by file, after a diff and a yes. Returns 2 where nobody can be asked."""
-    from doctor.plan.edit import apply, diff, propose
+    from doctor.plan.edit import apply, diff
 
-    edits = edits_of(report, {"safe", "unsafe"} if args.unsafe_fixes else {"safe"})
+    allowed = {"safe", "unsafe"} if args.unsafe_fixes else {"safe"}
+    edits = edits_of(report, allowed)
     if not edits:
         _say(Text("nothing to fix automatically.", "没有可自动修复的项。"), args)
         return 0
-    for path, wanted in sorted(edits.items()):
-        old, new = propose(Path(path), wanted)
+    for path in sorted(edits):
+        old, new = repaired(Path(path), report, allowed, _options(args), _selection(args))
         if old == new:
             continue
         sys.stderr.write(diff(Path(path), old, new))
@@ -174,6 +183,30 @@ def _fix(judged: list[runner.Judged], report: Report, args: argparse.Namespace) 
             args,
         )
     return 0
+
+
+def repaired(
+    path: Path, report: Report, allowed: set[str], options: Options, selection: runner.Selection
+) -> tuple[str, str]:
+    """The text of a config now and with the fixes of `report`, each judged before the next."""
+    from doctor.plan.build import plan_of
+    from doctor.plan.reader import parse
+    from doctor.plan.repair import repair
+
+    # What other families found (weights that do not fit) is not judged again and stays as it is.
+    others = [finding for finding in report.findings if not finding.rule.startswith("CFG-")]
+
+    def judge(text: str) -> Sequence[Finding]:
+        plan = plan_of(
+            parse(text.encode("utf-8"), path),
+            devices=options.devices,
+            device_memory=options.device_memory,
+            mindformers=options.mindformers,
+        )
+        outcomes = runner.judge_subject("config", plan, path, selection).outcomes
+        return in_order([*others, *(finding for outcome in outcomes for finding in outcome.findings)])
+
+    return repair(path, report.findings, allowed, judge)
 
 
 def edits_of(report: Report, allowed: set[str]) -> dict[str, list[Edit]]:

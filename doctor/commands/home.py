@@ -43,14 +43,17 @@ def services() -> Services:
 
 def patches(report: Report) -> list[FilePatch]:
     """The safe edits of a report as patches, file by file."""
-    from doctor.commands.check import edits_of
-    from doctor.plan.edit import apply, diff, propose
+    from doctor.check import Options
+    from doctor.commands.check import edits_of, repaired
+    from doctor.plan.edit import apply, diff
+    from doctor.runner import Selection
     from doctor.tui.services import FilePatch
 
     found = []
-    for name, wanted in sorted(edits_of(report, {"safe", "unsafe"}).items()):
+    allowed = {"safe", "unsafe"}
+    for name in sorted(edits_of(report, allowed)):
         path = Path(name)
-        old, new = propose(path, wanted)
+        old, new = repaired(path, report, allowed, Options(), Selection())
         if old != new:
             found.append(FilePatch(name, diff(path, old, new), partial(apply, path, old, new)))
     return found

@@ -163,7 +163,7 @@ def _apply(text: str, edit: Edit) -> Optional[str]:
     entry = entries.get(edit.key)
     if entry is None:
         return _insert(text, entries, edit.key, edit.new) if edit.new is not None else None
-    if edit.new is None and edit.old is not None:
+    if edit.new is None:
         return _remove(text, entry)
     return _replace(text, entry, edit.new)
 
