@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any, Protocol, TextIO
+from typing import Any, Optional, Protocol, TextIO
 
 from doctor.finding import Severity, Text
 from doctor.records.record import Metric
@@ -29,9 +29,9 @@ class Sink(Protocol):
 class Printer:
     """Writes events as they come (`jsonl`, or text while a run is followed) and the diagnosis at the end."""
 
-    def __init__(self, args: argparse.Namespace, out: TextIO = sys.stdout, live: bool = True) -> None:
+    def __init__(self, args: argparse.Namespace, out: Optional[TextIO] = None, live: bool = True) -> None:
         self.args = args
-        self.out = out
+        self.out = out if out is not None else sys.stdout
         self.jsonl = args.format == "jsonl"
         self.wants_metrics = self.jsonl and getattr(args, "metrics", False)
         self.live = live and not getattr(args, "once", False)

@@ -100,10 +100,10 @@ class LossConstant(Detector):
         return Alarm(kind, "RUN-LOSS-006", first.at, (seen(first, "loss", "a new value each step"),), values, severity)
 
 
-#: steps at a tenth of the largest rate or more before "never" is said
-TRAINED = 32
+#: steps at a rate that has come up before "never" is said
+TRAINED = 40
 #: steps before it is said when the rate is not known
-TRAINED_BLIND = 80
+TRAINED_BLIND = 200
 #: a loss of this much or more at the start is that of a model that has learnt nothing yet
 UNTRAINED = 3.3
 #: a curve that begins later than this did not begin with the run
@@ -126,7 +126,9 @@ class LossNeverFalls(Detector):
         self.facts = facts
         self.begin: Optional[Metric] = None
         self.early: list[float] = []
+        self.rate = 0.0
         self.peak = 0.0
+        #: steps since the rate last rose, at a tenth of its peak or more
         self.trained = 0
         self.opened: Optional[Metric] = None
 
@@ -140,10 +142,13 @@ class LossNeverFalls(Detector):
             self.early.append(level.value)
         rate = metric.lr
         if rate is not None:
-            if rate > 1.2 * self.peak:
-                self.trained = 0
+            # While the rate still climbs, little can be learnt: long warm-ups begin at next to nothing.
+            rises = rate > self.rate * (1 + 1e-6)
+            self.rate = rate
             self.peak = max(self.peak, rate)
-            if rate >= 0.1 * self.peak > 0:
+            if rises:
+                self.trained = 0
+            elif rate >= 0.1 * self.peak > 0:
                 self.trained += 1
         if level.count & 7 or level.count < 16:
             return QUIET

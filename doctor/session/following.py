@@ -60,9 +60,9 @@ class RunWatch:
         if self.reads_input:
             return self.follower.ended
         quiet = time.monotonic() - self._written_at
-        if self.session.run_ended and quiet >= QUIET:
-            return True
-        return self._writer_seen and self._writer_gone and quiet >= GONE
+        if quiet < QUIET:
+            return False
+        return self.session.run_ended or (self._writer_seen and self._writer_gone and quiet >= GONE)
 
     def close(self, follow_up: bool = True) -> list[Event]:
         """Reads what is left and ends the session. Gives the last events."""
