@@ -17,6 +17,9 @@ from doctor.records.tokens import clean
 LONGEST = 4096
 #: makes of lines that a source may alternate between without being read anew each time
 MOST_TEMPLATES = 16
+#: makes that are learnt without any of them being met again; then only one line in as many is learnt from, since that
+#: takes longer than reading it
+PATIENCE = 64
 #: with fewer lines of one make in a chunk, reading in bulk does not pay
 FEWEST = 64
 
@@ -33,6 +36,9 @@ class Stream:
         self.main: Optional[Template] = None
         #: the place in its label of a byte that is rare in this source
         self.pick = 0
+        self._patience = PATIENCE
+        #: lines that no known make has read
+        self._strange = 0
         #: how many lines of each make were read one by one since this was cleared
         self.used: Counter[Template] = Counter()
         #: step and length of the last progress bar: a Hugging Face dict names no step of its own
@@ -66,6 +72,7 @@ class Stream:
                 if number:
                     self.templates.insert(0, self.templates.pop(number))
                 self.used[template] += 1
+                self._patience = min(self._patience + 1, PATIENCE)
                 return fields
         for template in self._shared:
             fields = template.fields(raw)
@@ -98,7 +105,9 @@ class Stream:
         readings = read_line(text)
         for reading in readings:
             _add_prefix(reading, text)
-        if len(readings) == 1 and len(raw) <= LONGEST:
+        self._strange += 1
+        if len(readings) == 1 and len(raw) <= LONGEST and (self._patience or self._strange % PATIENCE == 0):
+            self._patience = max(self._patience - 1, 0)
             template = learn(raw, readings[0])
             if template is not None:
                 self._know(template)

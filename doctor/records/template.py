@@ -22,6 +22,8 @@ _FLOAT = re.compile(_SIGNED)
 # from a letter on, up to the number, with no other number and no bracket of a record between
 _LABEL = re.compile(rb"[A-Za-z\x80-\xff][^\d{}|;\t]*\Z")
 _LONGEST_LABEL = 24
+# a line with more numbers is a table or a dump
+_MOST_NUMBERS = 80
 
 
 class Hole(NamedTuple):
@@ -103,7 +105,7 @@ def learn(line: bytes, reading: Reading) -> Optional[Template]:
     if len(clean(text)) != len(text) or not reading.places:
         return None
     pieces = _pieces(line, _in_bytes(text, reading))
-    if pieces is None:
+    if pieces is None or len(pieces) > _MOST_NUMBERS:
         return None
     groups = tuple((piece.name, piece.factor) for piece in pieces if piece.name is not None)
     template = Template(

@@ -313,6 +313,21 @@ def test_another_rank_of_the_same_make_is_read_from_its_prefix() -> None:
     assert [(m.rank, m.step) for m in found] == [(1, 0), (12, 0), (1, 1), (12, 1), (1, 2), (12, 2)]
 
 
+def test_lines_that_are_never_alike_are_read_all_the_same() -> None:
+    names = ["".join(chr(97 + number // 26**place % 26) for place in range(3)) for number in range(400)]
+    found = metrics("".join(f"sample {name} step: {number} loss: 2.5\n" for number, name in enumerate(names)))
+    assert [m.step for m in found] == list(range(400))
+
+
+def test_a_regular_make_is_learnt_also_after_many_that_were_not() -> None:
+    strange = [f"sample {chr(97 + n % 26)}{chr(97 + n // 26)} step: {n} loss: 2.5\n" for n in range(300)]
+    regular = [f"epoch: 1 step: {n}, loss is 2.5\n" for n in range(300)]
+    reader = MetricReader()
+    found = reader.feed(Chunk("run.log", "".join(strange + regular).encode(), 0, 1))
+    assert len(found) == 600
+    assert sum(reader._streams["run.log"].used.values()) > 200
+
+
 def test_places_are_those_of_the_line() -> None:
     data = b"first\nepoch: 1 step: 1, loss is 2.5\r\n\nepoch: 1 step: 2, loss is 2.4\n"
     found = MetricReader().feed(Chunk("a", data, 100, 11, 4))
