@@ -320,7 +320,7 @@ def test_lines_that_are_never_alike_are_read_all_the_same() -> None:
 
 
 def test_a_regular_make_is_learnt_also_after_many_that_were_not() -> None:
-    strange = [f"sample {chr(97 + n % 26)}{chr(97 + n // 26)} step: {n} loss: 2.5\n" for n in range(300)]
+    strange = [f"sample x{chr(97 + n % 26)}{chr(97 + n // 26)}x step: {n} loss: 2.5\n" for n in range(300)]
     regular = [f"epoch: 1 step: {n}, loss is 2.5\n" for n in range(300)]
     reader = MetricReader()
     found = reader.feed(Chunk("run.log", "".join(strange + regular).encode(), 0, 1))
