@@ -135,7 +135,7 @@ def _candidates(
         rule = pack.get(rule_id)
         assert rule is not None
         found = by_rule[rule_id]
-        best = _most_telling(found)
+        best = min(found, key=lambda pair: (pair[1].setting.code, pair[0]))
         first = [best[1], *(hit for _, hit in found if hit is not best[1])]
         sure = rule.rule.confidence * (0.5 if best[1].setting.code else 1.0)
         weight = sure * _ROLE_WEIGHT[rule.role] * _SEVERITY_WEIGHT[rule.rule.severity]
@@ -153,18 +153,14 @@ def _candidates(
     return out
 
 
-def _most_telling(found: Sequence[tuple[int, Hit]]) -> tuple[int, Hit]:
-    """Of the hits of a rule round the first one the one that says most: no quoted source code, most values captured."""
-    first = min(found, key=lambda pair: (pair[1].setting.code, pair[0]))[1]
-
-    def near(hit: Hit) -> bool:
+def _values_of_event(first: Hit, hits: Sequence[Hit]) -> dict[str, str]:
+    """What the lines of one event hold together: the values of the first line, filled up from those near it."""
+    values = dict(first.groups)
+    for hit in hits:
         place = (hit.source, hit.rank) == (first.source, first.rank)
-        return place and abs(hit.line - first.line) <= _ONE_EVENT
-
-    return min(
-        (pair for pair in found if near(pair[1])),
-        key=lambda pair: (pair[1].setting.code, -len(pair[1].groups), pair[0]),
-    )
+        if place and abs(hit.line - first.line) <= _ONE_EVENT:
+            values = {**hit.groups, **values}
+    return values
 
 
 def _code(rule: TextRule, hit: Hit) -> Optional[Code]:
@@ -260,7 +256,7 @@ def _finding(
     if first.rank is not None:
         more["rank"] = first.rank
     evidence = [evidence_of(hit) for hit in item.hits[:_MOST_EVIDENCE]]
-    found = finding_of(item.rule, values_of(item.rule, first.groups, **more), evidence, item.code)
+    found = finding_of(item.rule, values_of(item.rule, _values_of_event(first, item.hits), **more), evidence, item.code)
     if item.over:
         found = found.with_(severity=Severity.WARNING, message=found.message + _WENT_ON)
     return found.with_(confidence=confidence, root_cause=root, explains=consequences, ruled_out=out)
