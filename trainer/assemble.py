@@ -62,7 +62,7 @@ def train(
             loop.run()
         except Stopped as stop:
             journal.say(f"stopped by {stop}; the state is saved at step {loop.progress.step}", level="WARNING")
-            ended = Ended("interrupted", 130 if stop.code == 130 else stop.code, loop.progress.step)
+            ended = Ended("interrupted", stop.code, loop.progress.step)
         else:
             journal.say(f"peak memory of this process (RSS): {loop.peak_memory_mb:.0f}MB")
             journal.say(".........Training Over!.............")

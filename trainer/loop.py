@@ -86,7 +86,6 @@ class Loop:
                 stream = self.batches.start(self.progress.epoch, self.progress.batch)
                 while self.progress.step < self.total:
                     self._one(stream)
-                    self.stop.hear_again()
                     if self.stop.noted:
                         if self.stop.noted != DISCARD:
                             self.save()

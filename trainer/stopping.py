@@ -10,13 +10,17 @@ from typing import Any, Optional
 
 #: a supervisor's "stop now, save nothing": what would be saved is what it wants to get rid of
 DISCARD = signal.SIGUSR1
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, DISCARD)
+#: a supervisor's Ctrl-C. While a graph runs MindSpore takes SIGINT for itself and makes SIGTERM of it, so that a run
+#: without a supervisor that is interrupted just then ends with 143; it saves all the same.
+INTERRUPT = signal.SIGUSR2
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, DISCARD, INTERRUPT)
 
 
 class Stopped(Exception):
     """A signal asked the run to end; the state is saved, except for `DISCARD`. `code` is 128 + its number."""
 
     def __init__(self, number: int) -> None:
+        number = signal.SIGINT if number == INTERRUPT else number
         super().__init__(signal.Signals(number).name)
         self.code = 128 + number
 
@@ -28,7 +32,6 @@ class StopSignals:
     def __init__(self, parent: Optional[int] = None) -> None:
         self.parent = parent
         self._noted = 0
-        self._hears = False
 
     @property
     def noted(self) -> int:
@@ -43,16 +46,10 @@ class StopSignals:
             signal.raise_signal(number)
         self._noted = number
 
-    def hear_again(self) -> None:
-        """MindSpore takes SIGINT for itself when it first runs a graph, and makes SIGTERM of it. Call after a step."""
-        if self._hears:
-            signal.signal(signal.SIGINT, self._note)
-
     @contextmanager
     def heard(self) -> Iterator[None]:
         try:
             before = {number: signal.signal(number, self._note) for number in _SIGNALS}
-            self._hears = True
         except ValueError:
             # Not the main thread (a notebook's worker): signals stay the caller's.
             yield
@@ -60,6 +57,5 @@ class StopSignals:
         try:
             yield
         finally:
-            self._hears = False
             for number, handler in before.items():
                 signal.signal(number, handler)

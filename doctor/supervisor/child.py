@@ -45,6 +45,10 @@ class Child:
         if self.running:
             self._process.send_signal(number)
 
+    def interrupt(self) -> None:
+        """Ctrl-C: save, then end with 130. As SIGUSR2, because MindSpore turns SIGINT into SIGTERM while a graph runs."""
+        self.signal(signal.SIGUSR2)
+
     def discard(self) -> None:
         """Ends it after the step in hand without saving; kills it when that takes too long."""
         self.signal(signal.SIGUSR1)

@@ -21,7 +21,7 @@ from doctor.supervisor.remedies import Remedy, remedy_for
 from doctor.supervisor.screen import Screen
 from doctor.trainer import runtime
 from doctor.trainer.config import RunConfig
-from doctor.trainer.runfolder import RunFolder
+from doctor.trainer.runfolder import RunFolder, write_end
 
 #: steps for which a finding that was answered may outlive the intervention
 _GRACE = 5
@@ -186,12 +186,10 @@ class Supervisor:
 
     def _outcome(self) -> Watched:
         assert self._child is not None
-        code = self._child.code
+        code = self._code(self._child.code)
         findings = tuple(self._with_remedy(item) for item in self.session.findings())
         if code == EXIT_OK and any(item.severity.at_least(Severity.ERROR) for item in findings):
             # It made its last step, but not with weights that are worth anything.
-            code = EXIT_FINDINGS
-        elif code not in (EXIT_OK, EXIT_FINDINGS, EXIT_USAGE, 130, 143):
             code = EXIT_FINDINGS
         metric = self._metric_seen
         return Watched(
@@ -202,14 +200,29 @@ class Supervisor:
             metric.loss if metric is not None else None,
         )
 
+    def _code(self, child: int) -> int:
+        """Ours from the child's. Writes end.json for a child that could not: killed, or stopped before it was set up."""
+        if self._signalled and child != EXIT_OK:
+            code, state = 128 + (self._signalled if self._signalled != signal.SIGHUP else signal.SIGTERM), "interrupted"
+        else:
+            code, state = (child if child in (EXIT_OK, EXIT_FINDINGS, EXIT_USAGE) else EXIT_FINDINGS), "failed"
+        if child != EXIT_OK and not self.plan.folder.end.exists():
+            step = (self._metric_seen.at or 0) if self._metric_seen is not None else 0
+            write_end(self.plan.folder, state, child, step)
+        return code
+
     @contextmanager
     def _signals(self) -> Iterator[None]:
         """What is sent to us goes on to the child, which saves and ends; then so do we."""
 
         def pass_on(number: int, _frame: Any) -> None:
             self._signalled = number
-            if self._child is not None:
-                self._child.signal(signal.SIGTERM if number == signal.SIGHUP else number)
+            if self._child is None:
+                return
+            if number == signal.SIGINT:
+                self._child.interrupt()
+            else:
+                self._child.signal(signal.SIGTERM)
 
         numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         before = {number: signal.signal(number, pass_on) for number in numbers}

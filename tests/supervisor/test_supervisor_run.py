@@ -176,3 +176,35 @@ def _wait_for(ready: Any, seconds: float = 120.0) -> None:
     while not ready():
         assert time.monotonic() < end, "it took too long"
         time.sleep(0.02)
+
+
+@pytest.mark.heavy
+def test_a_trainer_that_is_killed_is_a_failed_run(tmp_path: Path) -> None:
+    """As the kernel does when memory runs out: no last words of its own."""
+    import psutil
+
+    config = json.loads(json.dumps(OVERFLOWS))
+    config["training_args"].update(mixed_precision="O0", loss_scale=None, max_steps=100_000)
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
+    command = [sys.executable, "-m", "doctor", "train", "run.yaml", "--output-dir", "out"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        metrics = tmp_path / "out" / "metrics" / "rank_0.jsonl"
+        _wait_for(lambda: metrics.exists() and metrics.read_text().count("\n") > 12)
+        for process in psutil.Process(child.pid).children():
+            process.kill()
+        child.communicate(timeout=60)
+        assert child.returncode == 1
+    end = json.loads((tmp_path / "out" / "end.json").read_text())
+    assert (end["state"], end["exit_code"]) == ("failed", 137)
+    assert end["last_step"] > 12
+
+
+@pytest.mark.heavy
+def test_interrupted_while_it_sets_up(tmp_path: Path, faulty: Path) -> None:
+    command = [sys.executable, "-m", "doctor", "train", "run.yaml", "--output-dir", "out"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        _wait_for(lambda: (tmp_path / "out" / "log" / "rank_0.log").exists())
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=60)
+        assert child.returncode == 130
+    assert json.loads((tmp_path / "out" / "end.json").read_text())["state"] == "interrupted"
