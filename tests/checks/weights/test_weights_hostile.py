@@ -141,8 +141,9 @@ def test_a_folder_without_weights(tmp_path: Path) -> None:
         judge_path(tmp_path, Options())
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="Linux tells the peak of a process there")
 def test_memory_and_time_stay_small(tmp_path: Path) -> None:
-    """A header that claims 2**60 bytes, one of 90 MB that is not JSON, and shapes of 2**60: 100 MB suffice for all."""
+    """A header that claims 2**60 bytes, one of 90 MB that is not JSON, and shapes of 2**60: 400 MB suffice for all."""
     (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", 1 << 60) + b'{"a":1}' + bytes(99))
     with (tmp_path / "b.safetensors").open("wb") as file:
         file.write(struct.pack("<Q", 90_000_000) + b'{"a":')
@@ -150,9 +151,11 @@ def test_memory_and_time_stay_small(tmp_path: Path) -> None:
     header = {"x": {"dtype": "F32", "shape": [1 << 60, 1 << 60], "data_offsets": [0, 8]}}
     (tmp_path / "c.safetensors").write_bytes(safetensors_bytes(header, bytes(8)))
     code = (
-        "import resource, sys\nfrom pathlib import Path\nfrom doctor.formats.read import read_file\n"
+        "import sys\nfrom pathlib import Path\nfrom doctor.formats.read import read_file\n"
         "for name in 'abc':\n    print([p.kind.value for p in read_file(Path(sys.argv[1]) / f'{name}.safetensors').problems])\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
+        # Not ru_maxrss: that begins with what the parent had when it forked.
+        "status = Path('/proc/self/status').read_text()\n"
+        "print(int(status.split('VmHWM:')[1].split()[0]) // 1024)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
