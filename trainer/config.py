@@ -46,6 +46,8 @@ class RunConfig:
     load_checkpoint: Optional[str] = None
     #: the sections as they were written (of a MindFormers file: as they were translated)
     raw: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    #: the file's own text, comments and all; None for MindFormers' dialect, whose keys are not ours
+    text: Optional[str] = field(default=None, compare=False, repr=False)
     #: settings of a MindFormers file that the trainer has no use for
     left_out: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
@@ -119,7 +121,8 @@ def _from_document(document: Document, source: str, name: str) -> RunConfig:
                 )
             )
     lines = {item.key: (item.named or item.location).line or 0 for item in document.root.walk()}
-    return build_config(raw, Place(source, "", lines), name)
+    config = build_config(raw, Place(source, "", lines), name)
+    return config if is_mindformers(raw) else replace(config, text=document.text)
 
 
 def build_config(raw: Mapping[str, Any], place: Place, name: str) -> RunConfig:

@@ -12,7 +12,9 @@ from typing import Any, Optional
 
 import yaml
 
-from doctor.finding import Finding, plain
+from doctor.finding import Edit, Finding, plain
+from doctor.plan.edit import edit_text
+from doctor.plan.reader import parse
 from doctor.supervisor.remedies import Remedy
 from doctor.trainer import checkpoint as checkpoints
 from doctor.trainer.config import RunConfig, load_config
@@ -45,7 +47,7 @@ def intervene(
     Raises UsageError when the edited config does not read: then nothing was changed.
     """
     path = folder.root / f"config.fix-{number}.yaml"
-    old, new = _edited(config.raw, remedy.edits)
+    old, new = _edited(config, remedy.edits)
     write_atomically(path, new)
     edited = load_config(str(path))
     back = _sound_before(folder, _onset(finding)) if remedy.back else _newest(folder)
@@ -93,10 +95,16 @@ def _newest(folder: RunFolder) -> Optional[checkpoints.Checkpoint]:
     return found[-1] if found else None
 
 
-def _edited(raw: Mapping[str, Any], edits: Mapping[str, Any]) -> tuple[str, str]:
-    """The sections as text, before and after."""
-    before = yaml.safe_dump(_copy(raw), sort_keys=False, allow_unicode=True)
-    changed = _copy(raw)
+def _edited(config: RunConfig, edits: Mapping[str, Any]) -> tuple[str, str]:
+    """The config's text before and after: its own, with comments and layout, where that can be edited as meant; else the
+    sections written anew."""
+    if config.text is not None:
+        wanted = [Edit(config.source, key, at(config.raw, key), value) for key, value in edits.items()]
+        text = edit_text(config.text, wanted)
+        read = parse(text.encode("utf-8"), Path(config.source)).root.plain()
+        if all(at(read, key) == value for key, value in edits.items()):
+            return config.text, text
+    changed = _copy(config.raw)
     for key, value in edits.items():
         *parents, last = key.split(".")
         section = changed
@@ -105,7 +113,11 @@ def _edited(raw: Mapping[str, Any], edits: Mapping[str, Any]) -> tuple[str, str]
             section[name] = inner if isinstance(inner, dict) else {}
             section = section[name]
         section[last] = value
-    return before, yaml.safe_dump(changed, sort_keys=False, allow_unicode=True)
+    return _dump(config.raw), _dump(changed)
+
+
+def _dump(raw: Mapping[str, Any]) -> str:
+    return yaml.safe_dump(_copy(raw), sort_keys=False, allow_unicode=True)
 
 
 def _copy(value: Any) -> Any:

@@ -147,3 +147,27 @@ def test_a_remedy_that_spoils_nothing_goes_on_from_the_newest(folder: RunFolder,
     done = intervene(1, finding("RUN-HOST-003"), remedy, config(tmp_path, {}), folder, "safe")
     assert done.checkpoint is not None
     assert done.checkpoint.step == 15
+
+
+def test_the_users_own_text_is_edited_and_its_comments_stay(folder: RunFolder, tmp_path: Path) -> None:
+    text = (
+        "# our run\nmodel: llama  # small\ntraining_args:\n  mixed_precision: O2\n"
+        "  loss_scale:  # by experience\n    type: fixed\n    loss_scale_value: 1048576\n    drop_overflow_update: false\n"
+    )
+    (tmp_path / "run.yaml").write_text(text)
+    run = load_config(str(tmp_path / "run.yaml"))
+    remedy = remedy_for(finding("RUN-NAN-001"), run, 2)
+    assert remedy is not None
+    intervene(1, finding("RUN-NAN-001"), remedy, run, folder, "safe")
+    expected = text.replace("type: fixed", "type: dynamic").replace("update: false", "update: true")
+    assert (folder.root / "config.fix-1.yaml").read_text() == expected
+
+
+def test_a_setting_that_is_not_there_yet_is_added(folder: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("# ours\nmodel: llama\ntraining_args:\n  seed: 1\n")
+    run = load_config(str(tmp_path / "run.yaml"))
+    remedy = remedy_for(finding("RUN-LOSS-001"), run, 2)
+    assert remedy is not None
+    done = intervene(1, finding("RUN-LOSS-001"), remedy, run, folder, "yes")
+    assert done.config.args.skip_steps == (12,)
+    assert done.config.args.seed == 1
