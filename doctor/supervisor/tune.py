@@ -1,0 +1,165 @@
+"""Short measured runs of a config with one setting changed at a time, at equal global batch.
+
+Each dimension is tried from the best so far; a change is kept when it gains more than `GAIN` in tokens/s. What changes
+the arithmetic (precision) is measured too, but kept only when asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Optional
+
+import yaml
+
+from doctor.trainer import runtime
+from doctor.trainer.arguments import TrainingArguments
+from doctor.trainer.config import RunConfig
+from doctor.trainer.runfolder import RunFolder
+
+#: less than this share is noise on a shared machine
+GAIN = 0.03
+#: steps at the start that hold compilation and warm-up
+WARM = 2
+PATIENCE = 900.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run. Times are medians over the steps after `WARM`; memory is the largest seen, of the device where it can be
+    asked, else of the process. `error` is why there is nothing to show. `tokens_per_s` counts all steps alike."""
+
+    change: str
+    config: RunConfig
+    step_time_ms: Optional[float] = None
+    data_time_ms: Optional[float] = None
+    tokens_per_s: Optional[float] = None
+    memory_mb: Optional[float] = None
+    loss: Optional[float] = None
+    error: Optional[str] = None
+    #: kept as the start of the following changes
+    kept: bool = False
+
+    def row(self, start: Optional[Measured]) -> dict[str, Any]:
+        args = self.config.args
+        row: dict[str, Any] = {
+            "change": self.change,
+            "per_device_train_batch_size": args.per_device_train_batch_size,
+            "gradient_accumulation_steps": args.gradient_accumulation_steps,
+            "recompute": args.recompute if not isinstance(args.recompute, tuple) else list(args.recompute),
+            "mixed_precision": args.mixed_precision,
+            "num_parallel_workers": self.config.dataset.num_parallel_workers,
+            "memory_mb": self.memory_mb,
+            "step_time_ms": self.step_time_ms,
+            "data_time_ms": self.data_time_ms,
+            "tokens_per_s": self.tokens_per_s,
+            "kept": self.kept,
+        }
+        if start is not None and start.tokens_per_s and self.tokens_per_s:
+            row["against_start"] = round(self.tokens_per_s / start.tokens_per_s - 1, 4)
+        if self.error is not None:
+            row["error"] = self.error
+        return row
+
+
+def tune(config: RunConfig, steps: int, precision: bool) -> Iterator[Measured]:
+    """The start, then each variant as it is measured. The last one that is `kept` (or the start) is the best."""
+    with tempfile.TemporaryDirectory(prefix="doctor-tune-") as name:
+        root = Path(name)
+        best = replace(_measure(config, "start", steps, root), kept=True)
+        yield best
+        if best.error is not None:
+            return
+        for change, settings, numeric in _dimensions(best.config):
+            tried = _apply(best.config, settings)
+            if tried is None:
+                continue
+            found = _measure(tried, change, steps, root)
+            better = (found.tokens_per_s or 0.0) > (best.tokens_per_s or 0.0) * (1 + GAIN)
+            if better and (precision or not numeric):
+                found = replace(found, kept=True)
+                best = found
+            yield found
+
+
+def _dimensions(config: RunConfig) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    """Name of a change, settings relative to whatever is best then, and whether it changes the arithmetic."""
+    yield "larger batch", {"batch": 2}, False
+    yield "larger batch again", {"batch": 2}, False
+    yield "smaller batch", {"batch": -2}, False
+    yield "recompute off" if config.args.recompute else "recompute on", {"recompute": not config.args.recompute}, False
+    if config.dataset.data_loader.type == "MindDataset":
+        yield f"workers {runtime.cores()}", {"workers": runtime.cores()}, False
+    for level in ("O0", "O2"):
+        if level != config.args.mixed_precision:
+            yield f"precision {level}", {"mixed_precision": level}, True
+
+
+def _apply(config: RunConfig, settings: Mapping[str, Any]) -> Optional[RunConfig]:
+    """The config with a change, or None where there is nothing to change or the global batch would not stay the same."""
+    args = config.args
+    if "batch" in settings:
+        changed = _rebatched(args, settings["batch"])
+        if changed is None:
+            return None
+        dataset = replace(config.dataset, batch_size=None)
+        return replace(config, args=changed, dataset=dataset)
+    if "recompute" in settings:
+        return replace(config, args=replace(args, recompute=settings["recompute"]))
+    if "workers" in settings:
+        if config.dataset.num_parallel_workers == settings["workers"]:
+            return None
+        return replace(config, dataset=replace(config.dataset, num_parallel_workers=settings["workers"]))
+    level = settings["mixed_precision"]
+    return replace(config, args=replace(args, mixed_precision=level, compute_dtype=None, loss_scale=None))
+
+
+def _rebatched(args: TrainingArguments, factor: int) -> Optional[TrainingArguments]:
+    batch, accumulation = args.per_device_train_batch_size, args.gradient_accumulation_steps
+    if factor > 0:
+        if accumulation % factor:
+            return None
+        batch, accumulation = batch * factor, accumulation // factor
+    else:
+        if batch % -factor:
+            return None
+        batch, accumulation = batch // -factor, accumulation * -factor
+    return replace(args, per_device_train_batch_size=batch, gradient_accumulation_steps=accumulation)
+
+
+def _measure(config: RunConfig, change: str, steps: int, root: Path) -> Measured:
+    """Trains `steps` steps in a process of its own, without checkpoints, and reads its step records."""
+    args = replace(config.args, max_steps=steps, save_steps=0, eval_steps=0, logging_steps=1, output_dir=None)
+    short = replace(config, args=args, eval_dataset=None)
+    folder = RunFolder(root / change.replace(" ", "-"))
+    path = root / f"{folder.root.name}.yaml"
+    path.write_text(yaml.safe_dump(short.effective(), sort_keys=False, allow_unicode=True), encoding="utf-8")
+    command = [sys.executable, "-m", "doctor.trainer", str(path), "--output-dir", str(folder.root)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        return Measured(change, config, error=f"no end after {PATIENCE:.0f} s")
+    if done.returncode:
+        words = done.stderr.strip().splitlines()
+        return Measured(
+            change, config, error=words[-1].removeprefix("doctor: ") if words else f"exit code {done.returncode}"
+        )
+    lines = folder.metrics().read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines][WARM:]
+    return Measured(
+        change,
+        config,
+        step_time_ms=round(statistics.median(row["step_time_ms"] for row in rows), 1),
+        data_time_ms=round(statistics.median(row["data_time_ms"] for row in rows), 2),
+        tokens_per_s=round(statistics.median(row["tokens_per_s"] for row in rows), 1),
+        memory_mb=round(max(row["memory_mb"] for row in rows), 1),
+        loss=float(rows[-1]["loss"]),
+    )
