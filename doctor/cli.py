@@ -25,6 +25,7 @@ COMMANDS: dict[str, Text] = {
     "run": Text("start a training command and watch it", "启动训练命令并全程诊断"),
     "explain": Text("find the cause of an error message, code or log", "解释报错、错误码或日志的原因"),
     "train": Text("train with the built-in MindSpore trainer, watched", "用内置训练器训练，并实时诊断"),
+    "tune": Text("measure variants of a config, one change at a time", "逐项实测配置的不同取值"),
     "estimate": Text("estimate memory, global batch and what would fit", "估算显存、全局 batch 与可行方案"),
     "convert": Text("convert weights between Hugging Face and MindSpore", "在 Hugging Face 与 MindSpore 之间转换权重"),
     "rules": Text("list, show or validate rules", "列出、查看或校验规则"),
