@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Optional, Union
 
 from doctor.detect.alarm import Alarm
 from doctor.detect.facts import RunFacts
+from doctor.detect.host import Host, HostSample
 from doctor.detect.processes import judge as judge_processes
 from doctor.detect.processes import judge_exit
 from doctor.detect.ranks import POINTS
@@ -40,6 +41,7 @@ COMPARE_EVERY = 5.0
 _SAVED = mark_id("saved")
 RANKS: Origin = ("ranks", None)
 PROCESSES: Origin = ("processes", None)
+HOST: Origin = ("host", None)
 
 
 class DiagnosisSession:
@@ -77,6 +79,7 @@ class DiagnosisSession:
         self._compared: dict[str, Alarm] = {}
         self.ended = False
         self._code: Optional[int] = None
+        self._host = Host(self.facts)
 
     # what comes in
 
@@ -116,6 +119,10 @@ class DiagnosisSession:
             self._compared_at = now
             events.extend(self._compare())
         return events
+
+    def host(self, sample: HostSample) -> list[Event]:
+        """Events of a look at the machine that the run is on."""
+        return [event for alarm in self._host.feed(sample) for event in self._take(HOST, alarm)]
 
     def command_ended(self, code: int) -> None:
         """The command that wrote the logs has ended with this code, negative for a signal."""

@@ -13,10 +13,11 @@ from doctor.records.record import Chunk
 from doctor.session.diagnosis import DiagnosisSession
 from doctor.session.incidents import Event
 from doctor.session.reading import end_record, settle
+from doctor.session.sampling import sample
 from doctor.session.writers import written_now
 
-#: seconds between two looks at the clock, at the host, and at whether anyone still writes
-TICK, LOOK = 0.5, 2.0
+#: seconds between two looks at the clock, at whether anyone still writes, and at the machine
+TICK, LOOK, SAMPLE = 0.5, 2.0, 10.0
 #: a run whose logs say that it is over is over when nothing was written for this long
 QUIET = 2.0
 #: and one whose writers were seen and are gone, for this long
@@ -30,7 +31,7 @@ class RunWatch:
         self.session = session
         self.paths = [Path(path) for path in paths]
         self.follower = Follower(paths, state)
-        self._ticked = self._looked = 0.0
+        self._ticked = self._looked = self._sampled = 0.0
         self._written_at = time.monotonic()
         self._writer_seen = False
         self._writer_gone = False
@@ -51,6 +52,10 @@ class RunWatch:
         if now - self._looked >= LOOK:
             self._looked = now
             self._look()
+        if self._writer_seen and not self._writer_gone and now - self._sampled >= SAMPLE:
+            # The run is on this machine: someone here writes its logs.
+            self._sampled = now
+            events.extend(self.session.host(sample(self.paths, now)))
         return events
 
     @property

@@ -1,0 +1,121 @@
+"""The machine that the run is on: memory that fills up, a disk too small for the next checkpoint, too many workers.
+
+Pure like the other detectors: samples are taken elsewhere (`doctor.session.sampling`) and fed here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Optional
+
+from doctor.detect.alarm import QUIET, Alarm
+from doctor.detect.facts import RunFacts
+from doctor.detect.window import slope
+from doctor.finding import Evidence, Severity, Text
+
+#: samples that a forecast rests on
+WINDOW = 30
+#: share of the memory in use before it is worth a word, and the time until it is full, in seconds
+USED, SOON = 0.6, 7200.0
+#: a steady rise: the slope in its standard errors
+STEADY = 8.0
+#: what a checkpoint needs beside its own size
+ROOM = 1.05
+
+
+@dataclass(frozen=True)
+class HostSample:
+    """One look at the machine. Bytes and seconds; unknown is None."""
+
+    time: float
+    memory_used: Optional[int] = None
+    memory_total: Optional[int] = None
+    cores: Optional[int] = None
+    disk_path: Optional[str] = None
+    disk_free: Optional[int] = None
+    #: size of the newest checkpoint below `disk_path`
+    checkpoint: Optional[int] = None
+
+
+class Host:
+    """RUN-HOST-001 memory grows, RUN-HOST-002 the next checkpoint does not fit, RUN-HOST-003 workers above the cores."""
+
+    rules = ("RUN-HOST-001", "RUN-HOST-002", "RUN-HOST-003")
+
+    def __init__(self, facts: RunFacts) -> None:
+        self.facts = facts
+        self.memory: deque[tuple[float, int]] = deque(maxlen=WINDOW)
+        self.opened: dict[str, Alarm] = {}
+
+    def feed(self, sample: HostSample) -> Sequence[Alarm]:
+        return [*self._memory(sample), *self._disk(sample), *self._workers(sample)]
+
+    def _memory(self, sample: HostSample) -> Sequence[Alarm]:
+        used, total = sample.memory_used, sample.memory_total
+        if used is None or not total:
+            return QUIET
+        self.memory.append((sample.time, used))
+        if len(self.memory) < WINDOW:
+            return QUIET
+        seconds = (self.memory[-1][0] - self.memory[0][0]) / (WINDOW - 1)
+        rise, surely = slope([float(value) for _, value in self.memory])
+        pace = rise / seconds if seconds > 0 else 0.0
+        left = (total - used) / pace if pace > 0 else float("inf")
+        if used < USED * total or surely < STEADY or left > SOON:
+            return self._end("RUN-HOST-001") if surely < 2 else QUIET
+        text = Text(f"{left / 60:.0f} minutes", f"{left / 60:.0f} 分钟")
+        return self._open(
+            "RUN-HOST-001",
+            Evidence("value", "host memory", observed=used, expected=f"steady, of {total}"),
+            ("pace", _size(60 * pace)),
+            ("left", text),
+            ("used", _size(used)),
+            ("total", _size(total)),
+        )
+
+    def _disk(self, sample: HostSample) -> Sequence[Alarm]:
+        free, need = sample.disk_free, sample.checkpoint
+        if free is None or not need:
+            return QUIET
+        if free >= ROOM * need:
+            return self._end("RUN-HOST-002")
+        return self._open(
+            "RUN-HOST-002",
+            Evidence("value", sample.disk_path or "disk", observed=free, expected=f"at least {need}"),
+            ("free", _size(free)),
+            ("need", _size(need)),
+            ("path", sample.disk_path or "?"),
+        )
+
+    def _workers(self, sample: HostSample) -> Sequence[Alarm]:
+        workers, cores = self.facts.workers, sample.cores
+        if workers is None or not cores or workers <= cores:
+            return QUIET
+        return self._open(
+            "RUN-HOST-003",
+            Evidence("value", "num_parallel_workers", observed=workers, expected=f"at most {cores}"),
+            ("workers", workers),
+            ("cores", cores),
+        )
+
+    def _open(self, rule: str, evidence: Evidence, *values: tuple[str, object]) -> Sequence[Alarm]:
+        if rule in self.opened:
+            return QUIET
+        self.opened[rule] = Alarm("opened", rule, None, (evidence,), values)
+        return (self.opened[rule],)
+
+    def _end(self, rule: str) -> Sequence[Alarm]:
+        opened = self.opened.pop(rule, None)
+        if opened is None:
+            return QUIET
+        return (Alarm("resolved", rule, None, opened.evidence, opened.values, Severity.INFO),)
+
+
+def _size(value: float) -> str:
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if abs(value) < 1000 or unit == "TB":
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return "?"
