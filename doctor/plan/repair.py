@@ -24,12 +24,14 @@ def repair(path: Path, findings: Sequence[Finding], allowed: Collection[str], ju
     """The text of `path` now and with the fixes of the kinds `allowed` (safe, unsafe). `findings` are those of the
     text as it is. Raises UsageError when the file cannot be read."""
     old, _ = propose(path, ())
-    text, tried = old, set()
+    text = old
+    # a list: values of edits may be lists and mappings, which have no hash
+    tried: list[tuple[Edit, ...]] = []
     for _ in range(_MOST):
         group = next((edits for edits in _groups(path, findings, allowed) if edits not in tried), None)
         if group is None:
             break
-        tried.add(group)
+        tried.append(group)
         changed = edit_text(text, group)
         if changed == text:
             continue

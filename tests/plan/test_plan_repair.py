@@ -20,7 +20,7 @@ def _finding(rule: str, key: str, edits: tuple[Edit, ...], applicability: str = 
         category="config",
         title=words,
         message=words,
-        evidence=(Evidence("value", key=key),),
+        evidence=(Evidence("value", "run.yaml", key=key),),
         fixes=(Fix(words, edits=edits, applicability=applicability),),
     )
 
@@ -66,3 +66,14 @@ def test_only_allowed_kinds_are_applied(tmp_path: Path) -> None:
     judge = _judge(path)
     _, new = repair(path, judge(path.read_text()), {"safe"}, judge)
     assert new == "a: 3\nsize: 2\n"
+
+
+def test_edits_of_lists_and_sections_are_fixes_like_others(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text("a: [1]\n", encoding="utf-8")
+
+    def judge(text: str) -> Sequence[Finding]:
+        wrong = yaml.safe_load(text)["a"] != [1, 2]
+        return [_finding("LIST", "a", (Edit(str(path), "a", [1], [1, 2]),))] if wrong else []
+
+    assert repair(path, judge(path.read_text()), {"unsafe"}, judge)[1] == "a: [1, 2]\n"
