@@ -19,6 +19,10 @@ BLOCK = 8
 #: blocks in a window -> (rise over the best earlier window, in standard errors of the window's mean, that is too much).
 #: The 15 public healthy curves, 600 to 20,000 steps long, reach 0.14 / 12, 0.10 / 11, 0.06 / 9 and 0.04 / 9.
 TOO_MUCH = {2: (0.25, 13.0), 4: (0.13, 13.0), 8: (0.08, 12.0), 16: (0.06, 12.0)}
+#: The more windows there were, the lower the best of them is by chance. In runs up to the first number of steps these
+#: shares of the bounds are enough; from the second on the whole of them is needed.
+SHORT, LONG = 600, 4000
+SHORT_RISE, SHORT_ERRORS = 0.65, 0.72
 #: steps before the first verdict
 GRACE = 24
 #: at that step the losses from the ninth on must not be above the first one: by a share of it, and in sigmas
@@ -92,6 +96,9 @@ class LossRise(Detector):
 
     def _judge(self, metric: Metric) -> Sequence[Alarm]:
         values = list(self.blocks)
+        grown = min(1.0, max(0.0, (self.level.count - SHORT) / (LONG - SHORT)))
+        of_rise = SHORT_RISE + (1 - SHORT_RISE) * grown
+        of_errors = SHORT_ERRORS + (1 - SHORT_ERRORS) * grown
         found: Sequence[Alarm] = QUIET
         for blocks, (rise, errors) in TOO_MUCH.items():
             if len(values) < blocks:
@@ -100,7 +107,8 @@ class LossRise(Detector):
             best = self.best[blocks]
             sigma = max(best.sigma, 0.003 * best.value)
             over = present - best.value
-            if not found and over > rise * best.value and over > errors * sigma / (blocks * BLOCK) ** 0.5:
+            enough = max(of_rise * rise * best.value, of_errors * errors * sigma / (blocks * BLOCK) ** 0.5)
+            if not found and over > enough:
                 self.low = best.value
                 found = (self._open(metric, best, present),)
             best.waiting.append((present, self.level.sigma, metric.at))

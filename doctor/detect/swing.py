@@ -11,8 +11,9 @@ from doctor.detect.window import alternation, mean
 from doctor.finding import Severity
 from doctor.records.record import Metric
 
-#: correlation of neighbours; white noise over 48 steps stays within 0.45 of zero
-ZIGZAG = -0.6
+#: correlation of neighbours that is no noise, over 48 steps and over 32: white noise has standard deviations of 0.14 and 0.18
+ZIGZAG, SHORT_ZIGZAG = -0.6, -0.7
+SHORT = 32
 #: noise relative to the level: what a zigzag must have, and what is a swing by itself
 LEAST_SWING = 0.04
 WILD_SWING = 0.35
@@ -42,10 +43,8 @@ class LossSwings(Detector):
             return QUIET
         relative = level.sigma / level.middle
         values = list(level.window)
-        zigzag = alternation(values)
-        bad = (zigzag < ZIGZAG and relative > LEAST_SWING) or (
-            relative > WILD_SWING and relative > CALMER * self.calmest
-        )
+        zigzag = alternation(values) < ZIGZAG or alternation(values[-SHORT:]) < SHORT_ZIGZAG
+        bad = (zigzag and relative > LEAST_SWING) or (relative > WILD_SWING and relative > CALMER * self.calmest)
         if not bad:
             self.calmest = min(self.calmest, relative) if level.count >= WINDOW + 32 else self.calmest
         self.bad = self.bad + 1 if bad else 0
