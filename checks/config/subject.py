@@ -17,14 +17,13 @@ from doctor.plan.plan import Dialect, Plan
 
 _HEAD = 256 << 10
 _DIALECTS = {
-    Dialect.LEGACY: Text("MindFormers legacy config", "MindFormers legacy 配置"),
-    Dialect.MCORE: Text("MindFormers mcore config", "MindFormers mcore 配置"),
-    Dialect.PYNATIVE: Text("MindFormers PyNative config", "MindFormers PyNative 配置"),
+    Dialect.LEGACY: Text("legacy config", "legacy 配置"),
+    Dialect.MCORE: Text("mcore config", "mcore 配置"),
+    Dialect.PYNATIVE: Text("PyNative config", "PyNative 配置"),
     Dialect.TRAINER: Text("config of the built-in trainer", "内置训练器配置"),
     Dialect.HUGGINGFACE: Text("Hugging Face model config", "Hugging Face 模型配置"),
     Dialect.OTHER: Text("YAML that is no training run", "非训练任务的 YAML"),
 }
-_HOW = {"given": "命令行指定", "installed": "已安装版本", "inferred": "推断"}
 _SILENCE = re.compile(r"#\s*doctor:\s*ignore(?:\s*=\s*([A-Za-z0-9_,\s-]+))?")
 
 
@@ -90,13 +89,9 @@ def facts(plan: Plan) -> dict[str, Any]:
 
 def headline(plan: Plan) -> tuple[Text, ...]:
     """What was understood of the file, and the global batch, which is miscounted more often than anything else."""
-    release = plan.release
     parts = [_DIALECTS[plan.dialect]]
     if plan.dialect.graph or plan.dialect is Dialect.PYNATIVE:
-        version = release.version or "?"
-        parts.append(
-            Text(f"release {version} ({release.how})", f"版本 {version}（{_HOW.get(release.how, release.how)}）")
-        )
+        parts.append(plan.release.describe())
     if plan.model.family:
         parts.append(Text(plan.model.family, plan.model.family))
     lines = [Text(", ".join(part.en for part in parts), "，".join(part.zh for part in parts))]
