@@ -45,9 +45,9 @@ def read(
 
 def open_log(path: Union[str, Path]) -> BinaryIO:
     """The file, unbuffered. Raises UsageError with what is wrong and what to do next."""
-    if str(path) == STDIN:
-        return os.fdopen(os.dup(0), "rb", buffering=0)
     try:
+        if str(path) == STDIN:
+            return os.fdopen(os.dup(0), "rb", buffering=0)
         handle = Path(path).open("rb", buffering=0)  # noqa: SIM115 - the caller closes it
         if stat.S_ISDIR(os.fstat(handle.fileno()).st_mode):  # not reached on Linux: open() refuses folders
             raise IsADirectoryError

@@ -6,6 +6,8 @@ import bz2
 import gzip
 import lzma
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,19 @@ def test_utf_16_becomes_utf_8(tmp_path: Path, encoding: str) -> None:
     text = "step 1, loss is 2.5\r\n损失 2.4\r\n" * 50
     path.write_bytes(text.encode(encoding))
     assert joined(chunks_of(path, size=33)).decode().lstrip("\ufeff") == text
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("exec 0<&-;", "refused"), ("echo a |", "b'a\\n'")], ids=["closed", "pipe"]
+)
+def test_standard_input(given: str, said: str) -> None:
+    script = (
+        "from doctor.errors import UsageError\nfrom doctor.records.reader import read\n"
+        "try:\n    print(*[chunk.data for chunk in read('-')])\nexcept UsageError:\n    print('refused')\n"
+    )
+    command = ["sh", "-c", f'{given} "$@"', "sh", sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.strip() == said
 
 
 def test_nul_blocks_and_gbk_pass_unchanged(tmp_path: Path) -> None:
