@@ -1,10 +1,11 @@
-"""One table of what can be done: it feeds the key bindings, the footer, the palette and the help."""
+"""One table of what can be done: it feeds the key bindings, the bar, the footer, the palette and the help."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from textual.binding import Binding
+from textual.dom import DOMNode
 
 from doctor.finding import Text
 from doctor.tui.words import WORDS
@@ -12,35 +13,47 @@ from doctor.tui.words import WORDS
 
 @dataclass(frozen=True)
 class Action:
-    """`name` is the method action_<name> of the app or of the screen; `where` the screen, empty for everywhere."""
+    """`name` is the method action_<name> of the app or of the screen; `where` the screen, empty for everywhere.
+    `footer` is False for what the bar above shows."""
 
     key: str
     name: str
     label: Text
     where: str = ""
+    footer: bool = True
 
     def binding(self, lang: str) -> Binding:
-        return Binding(self.key, self.name, self.label.pick(lang), show=True)
+        return Binding(self.key, self.name, self.label.pick(lang), show=self.footer)
 
+
+#: key and name of each screen, in the order of the bar
+ROOMS = (("h", "home"), ("c", "check"), ("w", "watch"), ("e", "explain"), ("t", "train"), ("r", "rules"))
 
 ACTIONS = (
-    Action("h", "go('home')", WORDS["home"]),
-    Action("c", "go('check')", WORDS["check"]),
-    Action("w", "go('watch')", WORDS["watch"]),
-    Action("e", "go('explain')", WORDS["explain"]),
-    Action("r", "go('rules')", WORDS["rules"]),
-    Action("l", "switch_language", WORDS["language"]),
-    Action("f1", "help", WORDS["help"]),
-    Action("q", "quit", WORDS["quit"]),
+    *(Action(key, f"go('{name}')", WORDS[name], footer=False) for key, name in ROOMS),
+    Action("slash", "find", WORDS["target_key"], "check"),
+    Action("v", "evidence", WORDS["evidence"], "check"),
     Action("f", "fix", WORDS["fix"], "check"),
     Action("x", "filter", WORDS["filter"], "check"),
     Action("g", "again", WORDS["again"], "check"),
+    Action("slash", "attach", WORDS["attach"], "watch"),
+    Action("v", "evidence", WORDS["evidence"], "watch"),
     Action("m", "next_metric", WORDS["metric"], "watch"),
     Action("p", "pause", WORDS["pause"], "watch"),
-    Action("o", "attach", WORDS["attach"], "watch"),
+    Action("slash", "find", WORDS["paste_key"], "explain"),
+    Action("slash", "find", WORDS["config_key"], "train"),
+    Action("s", "stop", WORDS["stop"], "train"),
+    Action("v", "view", WORDS["watch"], "train"),
+    Action("slash", "find", WORDS["search_key"], "rules"),
+    Action("l", "switch_language", WORDS["language"]),
+    Action("d", "switch_theme", WORDS["theme"]),
+    Action("f1", "help", WORDS["help"]),
+    Action("q", "quit", WORDS["quit"]),
 )
 
 
-def bindings(where: str, lang: str) -> list[Binding]:
-    """The bindings of a screen (or of the app with an empty name) in the language."""
-    return [action.binding(lang) for action in ACTIONS if action.where == where]
+def bind(node: DOMNode, where: str, lang: str) -> None:
+    """Gives the app (empty name) or a screen its keys, with labels in the language."""
+    for action in ACTIONS:
+        if action.where == where:
+            node._bindings.key_to_bindings[action.key] = [action.binding(lang)]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from typing import ClassVar, Optional
 
+from rich.text import Text as Styled
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -12,6 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from doctor.errors import UsageError
+from doctor.escape import visible
 from doctor.finding import Severity, Text
 from doctor.report.model import Report
 from doctor.report.text import verdict
@@ -23,6 +27,7 @@ from doctor.tui.words import WORDS, say
 
 class CheckScreen(DoctorScreen):
     where = "check"
+    home = "#finding-table"
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,13 +44,21 @@ class CheckScreen(DoctorScreen):
         self.query_one("#target", Input).placeholder = say("target", self.lang)
         if self.report is not None:
             self._show(self.report)
+        else:
+            self._say(say("check_hint", self.lang))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.judge(event.value.split())
+        self.judge(_targets(event.value))
         self.query_one("#finding-table").focus()
 
+    def action_find(self) -> None:
+        self.query_one("#target", Input).focus()
+
+    def action_evidence(self) -> None:
+        self.query_one(Findings).open_evidence()
+
     def action_again(self) -> None:
-        self.judge(self.query_one("#target", Input).value.split())
+        self.judge(_targets(self.query_one("#target", Input).value))
 
     def action_filter(self) -> None:
         self.errors_only = not self.errors_only
@@ -68,8 +81,7 @@ class CheckScreen(DoctorScreen):
     def _show(self, report: Report) -> None:
         self.report = report
         shown = [f for f in report.findings if not self.errors_only or f.severity.at_least(Severity.ERROR)]
-        head = "  ".join(text.pick(self.lang) for text in report.headline[:2])
-        self._say("\n".join(filter(None, (verdict(report).pick(self.lang), head))))
+        self._say("\n".join(visible(text.pick(self.lang)) for text in (verdict(report), *report.headline[:2])))
         self.query_one(Findings).show(shown, self.lang)
 
     def action_fix(self) -> None:
@@ -105,8 +117,8 @@ class PatchScreen(ModalScreen[Optional[list[FilePatch]]]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="patch"):
             yield Static(say("fix_question", self.lang), markup=False)
-            yield Static("\n".join(patch.diff for patch in self.patches), id="diff", markup=False)
-            with Horizontal():
+            yield Static(coloured("\n".join(patch.diff for patch in self.patches)), id="diff", markup=False)
+            with Horizontal(id="patch-buttons"):
                 yield Button(say("yes", self.lang), id="yes", variant="primary")
                 yield Button(say("no", self.lang), id="no")
 
@@ -118,3 +130,23 @@ class PatchScreen(ModalScreen[Optional[list[FilePatch]]]):
 
     def action_no(self) -> None:
         self.dismiss(None)
+
+
+def _targets(words: str) -> list[str]:
+    """One path, blanks and all, when there is such a file; else several, as a shell would read them."""
+    words = words.strip()
+    if not words or Path(words).exists():
+        return [words] if words else []
+    try:
+        return shlex.split(words)
+    except ValueError:
+        return [words]
+
+
+def coloured(diff: str) -> Styled:
+    """A diff as people know it: what goes in red, what comes in green."""
+    text = Styled()
+    for line in diff.splitlines():
+        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+        text.append(visible(line) + "\n", "bold" if line.startswith(("+++", "---")) else style)
+    return text

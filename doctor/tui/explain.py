@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widgets import Static, TextArea
 
 from doctor.errors import UsageError
@@ -19,7 +16,7 @@ from doctor.tui.words import say
 
 class ExplainScreen(DoctorScreen):
     where = "explain"
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave_text", "")]
+    home = "#finding-table"
 
     def body(self) -> ComposeResult:
         yield Static(id="paste-title", markup=False)
@@ -29,14 +26,14 @@ class ExplainScreen(DoctorScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one("#paste", TextArea).focus()
+        self.action_find()
 
     def relabel(self) -> None:
         super().relabel()
         self.query_one("#paste-title", Static).update(say("paste", self.lang))
 
-    def action_leave_text(self) -> None:
-        self.query_one("#finding-table").focus()
+    def action_find(self) -> None:
+        self.query_one("#paste", TextArea).focus()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         if event.text_area.text.strip():

@@ -15,9 +15,10 @@ from doctor.tui.words import say
 
 class HomeScreen(DoctorScreen):
     where = "home"
+    home = "#home-scroll"
 
     def body(self) -> ComposeResult:
-        with VerticalScroll(id="home-scroll"):
+        with VerticalScroll(id="home-scroll", can_focus=True):
             yield Static(id="machine", markup=False)
             yield Static(id="next", markup=False)
             yield Static(id="recent-title", markup=False)

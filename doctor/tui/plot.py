@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Optional
 
 #: bit of each dot of a braille cell, by column and row
@@ -21,10 +21,13 @@ class Curve:
         self.points: list[tuple[float, float, float]] = []
         self.last: Optional[float] = None
         self.not_finite = 0
+        #: smallest and largest step that was added, finite or not
+        self.first, self.end = math.inf, -math.inf
         self._open: list[tuple[float, float]] = []
 
     def add(self, step: float, value: float) -> None:
         self.last = value
+        self.first, self.end = min(self.first, step), max(self.end, step)
         if not math.isfinite(value):
             self.not_finite += 1
             return
@@ -57,44 +60,47 @@ def bounds(points: Iterable[tuple[float, float, float]]) -> tuple[float, float]:
     return low, top
 
 
-def draw(curve: Curve, width: int, height: int, braille: bool = True, marks: Sequence[float] = ()) -> list[str]:
-    """`height` lines of `width` cells. `marks` are steps at which a finding stands: drawn as a column of bars below."""
+def draw(curve: Curve, width: int, height: int, braille: bool = True) -> list[str]:
+    """`height` lines of `width` cells: the points joined by a line, each with the spread of the steps it stands for."""
     if width < 4 or height < 2 or not curve.points:
         return [""] * max(height, 0)
-    points = curve.points
-    low, top = bounds(points)
-    first, last = points[0][0], points[-1][0]
-    span = max(last - first, 1e-9)
+    low, top = bounds(curve.points)
     columns, rows = (width * 2, height * 4) if braille else (width, height)
     grid = [[0] * width for _ in range(height)]
-    previous: Optional[int] = None
-    for step, small, large in points:
-        x = min(columns - 1, int((step - first) / span * (columns - 1)))
-        upper = _row(large, low, top, rows)
-        lower = _row(small, low, top, rows)
-        if previous is not None:
-            lower, upper = max(lower, min(previous, lower + rows)), min(upper, max(previous, upper - rows))
-        for y in range(min(upper, lower), max(upper, lower) + 1):
-            if braille:
-                grid[y // 4][x // 2] |= _DOTS[x % 2][y % 4]
-            else:
-                grid[y][x] = 1
-        previous = _row((small + large) / 2, low, top, rows)
-    lines = ["".join(chr(0x2800 + cell) if braille else "*" if cell else " " for cell in row) for row in grid]
-    if marks:
-        lines[-1] = _marked(lines[-1], marks, first, span, width)
-    return lines
+
+    def dot(x: int, y: int) -> None:
+        if braille:
+            grid[y // 4][x // 2] |= _DOTS[x % 2][y % 4]
+        else:
+            grid[y][x] = 1
+
+    before: Optional[tuple[int, int]] = None
+    for step, small, large in curve.points:
+        x = column(curve, step, columns)
+        upper, lower = _row(large, low, top, rows), _row(small, low, top, rows)
+        for y in range(upper, lower + 1):
+            dot(x, y)
+        here = (x, (upper + lower) // 2)
+        if before is not None:
+            for cell in _line(before, here):
+                dot(*cell)
+        before = here
+    return ["".join(chr(0x2800 + cell) if braille else "*" if cell else " " for cell in row) for row in grid]
+
+
+def column(curve: Curve, step: float, columns: int) -> int:
+    """Where a step stands in a plot of so many columns; steps without a finite value have their place too."""
+    span = max(curve.end - curve.first, 1e-9)
+    return min(columns - 1, max(0, round((step - curve.first) / span * (columns - 1))))
+
+
+def _line(a: tuple[int, int], b: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """The cells between two cells, both included."""
+    steps = max(abs(b[0] - a[0]), abs(b[1] - a[1]), 1)
+    for n in range(steps + 1):
+        yield a[0] + (b[0] - a[0]) * n // steps, a[1] + (b[1] - a[1]) * n // steps
 
 
 def _row(value: float, low: float, top: float, rows: int) -> int:
     share = (min(max(value, low), top) - low) / (top - low)
     return round((1 - share) * (rows - 1))
-
-
-def _marked(line: str, marks: Sequence[float], first: float, span: float, width: int) -> str:
-    cells = list(line.ljust(width))
-    for mark in marks:
-        x = int((mark - first) / span * (width - 1))
-        if 0 <= x < width:
-            cells[x] = "^"
-    return "".join(cells)

@@ -13,6 +13,7 @@ from doctor.tui.words import say
 
 class RulesScreen(DoctorScreen):
     where = "rules"
+    home = "#rule-table"
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,6 +38,12 @@ class RulesScreen(DoctorScreen):
         super().relabel()
         self.query_one("#rule-search", Input).placeholder = say("search", self.lang)
         self._open(self.query_one(DataTable).cursor_row)
+
+    def action_find(self) -> None:
+        self.query_one("#rule-search", Input).focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.action_leave_text()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list(event.value)

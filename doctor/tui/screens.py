@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, Optional, cast
 
+from rich.text import Text as Styled
 from textual.app import ComposeResult
-from textual.screen import Screen
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
 from textual.widgets import Footer, Static
 
 from doctor.finding import Text
-from doctor.tui.actions import bindings
+from doctor.tui.actions import ACTIONS, ROOMS, bind
 from doctor.tui.words import say
 
 if TYPE_CHECKING:
     from doctor.tui.app import DoctorApp
 
+#: below this a terminal shows a sentence instead of a screen
+LEAST = (40, 10)
+#: widths from which two and three columns stand side by side
+TWO, THREE = 100, 150
+
 
 class DoctorScreen(Screen[None]):
-    """A screen with a name in the table of actions. Subclasses compose their `body`."""
+    """A screen with a name in the table of actions. Subclasses compose their `body`; `home` is the selector of what
+    has the focus when no text is typed."""
 
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave_text", "")]
     where = ""
+    home = ""
 
     def __init__(self) -> None:
         super().__init__(id=self.where)
@@ -33,7 +46,8 @@ class DoctorScreen(Screen[None]):
         return self.doctor.lang
 
     def compose(self) -> ComposeResult:
-        yield Static(id="bar", markup=False)
+        yield Static(id="too-small", markup=False)
+        yield Static(id="bar")
         yield from self.body()
         yield Footer(show_command_palette=False)
 
@@ -41,21 +55,59 @@ class DoctorScreen(Screen[None]):
         yield from ()
 
     def on_mount(self) -> None:
-        for binding in bindings(self.where, self.lang):
-            self._bindings.bind(binding.key, binding.action, binding.description)
         self.relabel()
+        self.action_leave_text()
 
     def on_screen_resume(self) -> None:
         self.relabel()
 
+    def on_resize(self) -> None:
+        size = self.app.size
+        self.set_class(size.width < LEAST[0] or size.height < LEAST[1], "tiny")
+
     def relabel(self) -> None:
         """Writes the words of the screen again, in the language of now."""
-        tabs = "  ".join(
-            f"[{say(name, self.lang)}]" if name == self.where else say(name, self.lang)
-            for name in ("home", "check", "watch", "explain", "rules")
-        )
-        self.query_one("#bar", Static).update(tabs)
+        bind(self, self.where, self.lang)
+        self.refresh_bindings()
+        self.query_one("#too-small", Static).update(say("too_small", self.lang))
+        bar = Styled(no_wrap=True)
+        for key, name in ROOMS:
+            bar.append(f" {key} ", "bold")
+            word = say(name, self.lang)
+            bar.append(*((f"[{word}]", "bold reverse") if name == self.where else (word, "")))
+            bar.append(" ")
+        self.query_one("#bar", Static).update(bar)
+
+    def action_leave_text(self) -> None:
+        found: Optional[Widget] = self.query_one(self.home) if self.home else None
+        self.set_focus(found)
 
     def tell(self, text: Text, error: bool = False) -> None:
         """A message that goes away by itself."""
         self.notify(text.pick(self.lang), severity="error" if error else "information", markup=False)
+
+
+class HelpScreen(ModalScreen[None]):
+    """Every key that works on the screen below."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape,q,f1,enter", "dismiss", "")]
+
+    def __init__(self, where: str, lang: str) -> None:
+        super().__init__()
+        self.where = where
+        self.lang = lang
+
+    def compose(self) -> ComposeResult:
+        text = Styled()
+        for title, where in (("here", self.where), ("everywhere", "")):
+            listed = [action for action in ACTIONS if action.where == where]
+            if not listed:
+                continue
+            text.append(say(title, self.lang) + "\n", "bold")
+            for action in listed:
+                key = {"slash": "/"}.get(action.key, action.key)
+                text.append(f"  {key:<4}", "bold cyan").append(action.label.pick(self.lang) + "\n")
+        text.append("\n" + say("help_more", self.lang))
+        window = VerticalScroll(Static(text), id="help")
+        window.border_title = say("help", self.lang)
+        yield window

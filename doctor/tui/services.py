@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from doctor.report.model import Report
@@ -11,6 +12,7 @@ from doctor.rule import Rule
 
 if TYPE_CHECKING:
     from doctor.session.following import RunWatch
+    from doctor.tui.meters import Meter
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,14 @@ class FilePatch:
 
 
 @dataclass(frozen=True)
+class Training:
+    """The command line that trains, and the folder it will write into."""
+
+    command: tuple[str, ...]
+    folder: Path
+
+
+@dataclass(frozen=True)
 class Services:
     """Every callable may raise UsageError; its line is shown. None of them is quick: call them in a worker."""
 
@@ -32,3 +42,6 @@ class Services:
     patches: Callable[[Report], list[FilePatch]]
     watch: Callable[[list[str]], RunWatch]
     recent: Callable[[], list[str]]
+    meters: Callable[[], list[Meter]]
+    examples: Callable[[], list[str]]
+    training: Callable[[str], Training]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Optional
 
+from rich.text import Text as Styled
 from textual import work
 from textual.app import ComposeResult
 from textual.widgets import Input, Static
@@ -14,8 +14,10 @@ from textual.worker import get_current_worker
 from doctor.errors import UsageError
 from doctor.escape import visible
 from doctor.finding import Finding
+from doctor.tui.chart import Marker, chart
 from doctor.tui.findings import STYLE, Findings
-from doctor.tui.plot import Curve, draw
+from doctor.tui.meters import Meter, row
+from doctor.tui.runview import METRICS, Odd, RunView
 from doctor.tui.screens import DoctorScreen
 from doctor.tui.words import say
 
@@ -23,48 +25,17 @@ if TYPE_CHECKING:
     from doctor.records.record import Metric
     from doctor.session.following import RunWatch
 
-METRICS = ("loss", "grad_norm", "lr", "loss_scale", "step_time_ms", "throughput", "memory_mb")
 #: seconds between two paintings: a busy run writes faster than anyone reads
 PAINT = 0.25
-
-
-class RunView:
-    """What the screen keeps of a run, of bounded size whatever the run's length: a curve a metric of the rank that
-    reports most, and the last step of every rank."""
-
-    def __init__(self) -> None:
-        self.curves = {name: Curve() for name in METRICS}
-        self.ranks: dict[Optional[int], Metric] = {}
-        self.lead: Optional[int] = None
-        self.started: Optional[tuple[float, int]] = None
-
-    def add(self, metric: Metric) -> None:
-        if not self.ranks:
-            self.lead = metric.rank
-        self.ranks[metric.rank] = metric
-        if metric.rank != self.lead or metric.at is None:
-            return
-        if self.started is None:
-            self.started = (time.monotonic(), metric.at)
-        for name in METRICS:
-            value = getattr(metric, name)
-            if value is not None:
-                self.curves[name].add(metric.at, float(value))
-
-    @property
-    def last(self) -> Optional[Metric]:
-        return self.ranks.get(self.lead)
-
-    def seconds_left(self) -> Optional[float]:
-        """By the step time that the run prints; None when it does not say how many steps there are."""
-        last = self.last
-        if last is None or not last.steps or not last.step_time_ms or last.at is None:
-            return None
-        return max(0.0, (last.steps * (last.epochs or 1) - last.at) * last.step_time_ms / 1000)
+#: seconds between two readings of the meters
+MEASURE = 2.0
+#: findings marked on the plot, and rows of the grid of ranks
+MOST_MARKS, GRID_ROWS = 6, 3
 
 
 class WatchScreen(DoctorScreen):
     where = "watch"
+    home = "#finding-table"
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,20 +43,25 @@ class WatchScreen(DoctorScreen):
         self.paths: list[str] = []
         self.metric = "loss"
         self.findings: tuple[Finding, ...] = ()
+        self.meters: list[Meter] = []
         self.state = "waiting"
         self.paused = False
+        self._problem = ""
 
     def body(self) -> ComposeResult:
         yield Input(id="run-path", placeholder=say("run_path", self.lang))
         yield Static(id="status", markup=False)
+        yield Static(id="meters", markup=False)
         yield Static(id="plot", markup=False)
         yield Static(id="rank-grid", markup=False)
         yield Findings(self.lang)
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one("#run-path", Input).display = not self.paths
+        self.query_one("#run-path", Input).display = False
         self.set_interval(PAINT, self.paint)
+        self.set_interval(MEASURE, self.measure)
+        self.measure()
 
     def relabel(self) -> None:
         super().relabel()
@@ -97,17 +73,27 @@ class WatchScreen(DoctorScreen):
         if event.value.strip():
             self.follow([event.value.strip()])
 
+    def action_leave_text(self) -> None:
+        self.query_one("#run-path", Input).display = False
+        super().action_leave_text()
+
     def action_attach(self) -> None:
         box = self.query_one("#run-path", Input)
         box.display = True
         box.focus()
 
+    def action_evidence(self) -> None:
+        self.query_one(Findings).open_evidence()
+
     def action_pause(self) -> None:
+        """Freezes the picture; reading goes on."""
         self.paused = not self.paused
+        if not self.paused:
+            self.query_one(Findings).show(self.findings, self.lang)
         self.paint()
 
     def action_next_metric(self) -> None:
-        known = [name for name in METRICS if self.view.curves[name].points] or ["loss"]
+        known = self._known()
         place = known.index(self.metric) + 1 if self.metric in known else 0
         self.metric = known[place % len(known)]
         self.paint()
@@ -117,14 +103,16 @@ class WatchScreen(DoctorScreen):
         self.paths = list(paths)
         self.view = RunView()
         self.findings = ()
+        self.metric = "loss"
         self.state = "waiting"
+        self._problem = ""
         if self.is_mounted:
-            self.query_one("#run-path", Input).display = False
-            self.query_one("#finding-table").focus()
-        self.read(self.paths)
+            self.action_leave_text()
+            self.query_one(Findings).show((), self.lang)
+        self.read(self.paths, self.view)
 
-    @work(thread=True, exclusive=True)
-    def read(self, paths: list[str]) -> None:
+    @work(thread=True, exclusive=True, group="read")
+    def read(self, paths: list[str], view: RunView) -> None:
         """The loop of the session, beside the screen: reading never waits for painting."""
         worker = get_current_worker()
         try:
@@ -132,7 +120,7 @@ class WatchScreen(DoctorScreen):
         except UsageError as error:
             self.app.call_from_thread(self._failed, error.line(self.lang))
             return
-        run.session.on_metric = self.view.add
+        run.session.on_metric = view.add
         self.state = "live"
         while not worker.is_cancelled and not run.over:
             if run.step(0.2):
@@ -143,61 +131,112 @@ class WatchScreen(DoctorScreen):
             self.state = "ended"
 
     def _take(self, run: RunWatch) -> None:
-        findings = run.session.findings()
-        self.app.call_from_thread(self._show, findings)
+        self.app.call_from_thread(self._show, run.session.findings())
 
     def _show(self, findings: tuple[Finding, ...]) -> None:
         self.findings = findings
-        if not self.paused:
+        if not self.paused and self.is_mounted:
             self.query_one(Findings).show(findings, self.lang)
 
     def _failed(self, line: str) -> None:
         self.state = "waiting"
-        self.query_one("#status", Static).update(line)
-        self.action_attach()
+        self._problem = line
+        self.paint()
+
+    @work(thread=True, exclusive=True, group="measure")
+    def measure(self) -> None:
+        """Meters in a worker: npu-smi may take seconds."""
+        if self.is_current:
+            self.meters = self.doctor.services.meters()
 
     def paint(self) -> None:
         """Draws what is known now."""
         if self.paused or not self.is_mounted:
             return
         last = self.view.last
-        status = self.query_one("#status", Static)
-        if last is None:
-            if self.paths:
-                status.update(f"{' '.join(visible(path) for path in self.paths)}: {say('waiting', self.lang)}")
-            return
-        status.update(self._status(last))
+        status = self._status(last)
+        status.truncate(max(10, self.size.width - 2), overflow="ellipsis")
+        self.query_one("#status", Static).update(status)
+        self.query_one("#meters", Static).update(row(self.meters, self.size.width - 2, self.doctor.unicode))
+        self._paint_plot()
+        self._paint_ranks()
+
+    def _paint_plot(self) -> None:
         plot = self.query_one("#plot", Static)
         curve = self.view.curves[self.metric]
-        marks = [item.step for finding in self.findings for item in finding.evidence[:1] if item.step is not None]
-        width, height = max(20, plot.size.width - 2), max(3, plot.size.height - 2)
-        plot.border_title = f"{say(self.metric, self.lang)}: {_number(curve.last)}"
-        plot.update("\n".join(draw(curve, width, height, self.doctor.braille, marks)))
-        self.query_one("#rank-grid", Static).update(self._ranks())
+        marks: dict[str, Marker] = {}
+        for finding in self.findings:
+            step = next((item.step for item in finding.evidence if item.step is not None), None)
+            if step is not None and finding.root_cause:
+                marks.setdefault(finding.rule, Marker(step, finding.rule, STYLE[finding.severity.value]))
+        title = f"{say(self.metric, self.lang)}  {_number(curve.last)}"
+        if curve.not_finite:
+            title += f"  {say('not_finite', self.lang, count=curve.not_finite)}"
+        plot.border_title = title
+        others = ", ".join(say(name, self.lang) for name in self._known() if name != self.metric)
+        plot.border_subtitle = say("other_plots", self.lang, names=others) if others else ""
+        if not curve.points:
+            plot.update(say("no_curve" if self.paths else "watch_hint", self.lang))
+            return
+        size = plot.content_size
+        picture = chart(curve, size.width, size.height, self.doctor.unicode, list(marks.values())[:MOST_MARKS])
+        plot.update(picture)
 
-    def _status(self, last: Metric) -> str:
-        total = f"/{last.steps * (last.epochs or 1)}" if last.steps else ""
-        parts = [say("paused" if self.paused else self.state, self.lang), f"step {last.at}{total}"]
+    def _known(self) -> list[str]:
+        return [name for name in METRICS if self.view.curves[name].points] or ["loss"]
+
+    def _status(self, last: Optional[Metric]) -> Styled:
+        text = Styled(no_wrap=True, overflow="ellipsis")
+        if self._problem:
+            return text.append(self._problem, "red")
+        state = "paused" if self.paused else self.state
+        if self.paths:
+            text.append(f" {say(state, self.lang)} ", "reverse" if self.paused else "")
+        text.append(" ".join(visible(path, 48) for path in self.paths), "bold")
+        if last is None:
+            return text
+        total = f"/{self.view.total}" if self.view.total else ""
+        parts = [f"{say('step', self.lang)} {last.at}{total}"]
         for name, short in (("loss", "loss"), ("lr", "lr"), ("grad_norm", "norm"), ("loss_scale", "scale")):
             value = getattr(last, name)
             if value is not None:
                 parts.append(f"{short} {_number(value)}")
         if last.step_time_ms:
             parts.append(f"{last.step_time_ms:.0f} ms")
-        left = self.view.seconds_left()
+        left = self.view.seconds_left() if self.state == "live" else None
         if left:
-            parts.append(f"{say('left', self.lang)} {_duration(left)}")
-        return "  ".join(parts)
+            parts.insert(1, f"{say('left', self.lang)} {_duration(left)}")
+        return text.append("  " + "  ".join(parts))
 
-    def _ranks(self) -> str:
-        """Ranks as a row of numbers, those behind the others marked."""
-        known = {rank: metric for rank, metric in self.view.ranks.items() if rank is not None}
-        if len(known) < 2:
-            return ""
-        ahead = max(metric.at or 0 for metric in known.values())
-        shown = [f"{rank}{'' if (metric.at or 0) >= ahead - 1 else '<'}" for rank, metric in sorted(known.items())]
-        extra = f" … {len(shown)}" if len(shown) > 64 else ""
-        return f"{say('ranks', self.lang)}: {' '.join(shown[:64])}{extra}"
+    def _paint_ranks(self) -> None:
+        grid = self.query_one("#rank-grid", Static)
+        ranks = sorted(rank for rank in self.view.ranks if rank is not None)
+        grid.display = len(ranks) > 1
+        if grid.display:
+            grid.update(ranks_text(ranks, self.view.odd(), self.lang, max(20, grid.content_size.width)))
+
+
+def ranks_text(ranks: Sequence[int], odd: Sequence[Odd], lang: str, width: int) -> Styled:
+    """Ranks as a grid in which the odd ones stand out, and in words what is odd about the first of them."""
+    text = Styled(no_wrap=True, overflow="ellipsis")
+    text.append(f"{say('ranks_all', lang, count=len(ranks))}: ", "dim")
+    if odd:
+        told = [f"rank {item.rank}: {item.why.pick(lang)}" for item in odd[:3]]
+        rest = f" (+{len(odd) - 3})" if len(odd) > 3 else ""
+        text.append("; ".join(told) + rest, "bold yellow")
+    else:
+        text.append(say("ranks_even", lang), "green")
+    signs = {item.rank: item.sign for item in odd}
+    cell = len(str(ranks[-1])) + 2
+    room = max(1, width // cell) * GRID_ROWS
+    # when not all fit, those that differ come first
+    shown = ranks if len(ranks) <= room else sorted([*signs, *[r for r in ranks if r not in signs]][:room])
+    for number, rank in enumerate(shown):
+        if number % max(1, width // cell) == 0:
+            text.append("\n")
+        sign = signs.get(rank, "")
+        text.append(f"{rank}{sign}".rjust(cell - 1), "bold reverse yellow" if sign else "green").append(" ")
+    return text
 
 
 def _number(value: Optional[float]) -> str:
@@ -207,6 +246,3 @@ def _number(value: Optional[float]) -> str:
 def _duration(seconds: float) -> str:
     hours, rest = divmod(int(seconds), 3600)
     return f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
-
-
-__all__ = ["METRICS", "STYLE", "RunView", "WatchScreen"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
-from textual.widgets import DataTable, Input, Static, TextArea
+from textual.widgets import DataTable, Input, OptionList, Static, TextArea
 
 from doctor.commands.home import services
 from doctor.tui.app import DoctorApp
@@ -90,7 +90,7 @@ def test_check_lists_findings_opens_them_and_applies_a_fix_with_consent(tmp_path
         box.value = str(config)
         box.focus()
         await pilot.press("enter")
-        await until(pilot, lambda: app.screen.query_one(DataTable).row_count > 0)
+        await until(pilot, lambda: app.screen.query_one("#finding-table", OptionList).option_count > 0)
         assert "error" in shown(app, "#verdict")
         assert "num_heads" in shown(app, "#finding-detail")
         await pilot.press("f")
@@ -108,12 +108,12 @@ def test_watch_follows_a_log_and_keeps_it_when_the_screen_is_left(tmp_path: Path
     log = nan_log(tmp_path)
 
     async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: app.screen.query_one("#finding-table", DataTable).row_count > 0)
+        await until(pilot, lambda: app.screen.query_one("#finding-table", OptionList).option_count > 0)
         assert "RUN-NAN-001" in shown(app, "#finding-detail")
         await until(pilot, lambda: "step 7" in shown(app, "#status"))
         await pilot.press("h")
         await pilot.press("w")
-        assert app.screen.query_one("#finding-table", DataTable).row_count > 0
+        assert app.screen.query_one("#finding-table", OptionList).option_count > 0
         with log.open("a") as out:
             out.write("epoch: 1 step: 8, loss is nan\n")
         await until(pilot, lambda: "step 8" in shown(app, "#status"))
@@ -125,7 +125,7 @@ def test_explain_answers_while_typing(tmp_path: Path) -> None:
     async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
         await pilot.press("e")
         app.screen.query_one("#paste", TextArea).text = "OSError: [Errno 28] No space left on device"
-        await until(pilot, lambda: app.screen.query_one("#finding-table", DataTable).row_count > 0)
+        await until(pilot, lambda: app.screen.query_one("#finding-table", OptionList).option_count > 0)
         app.screen.query_one("#paste", TextArea).text = "the quick brown fox"
         await until(pilot, lambda: "Unknown" in shown(app, "#explain-verdict"))
 
@@ -163,7 +163,7 @@ def test_control_sequences_of_a_log_do_not_reach_the_screen(tmp_path: Path) -> N
     log.write_text("\x1b]0;owned\x07[bold]x[/bold] OSError: [Errno 28] No space left on device: '\x1b[2J'\n")
 
     async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: app.screen.query_one("#finding-table", DataTable).row_count > 0)
+        await until(pilot, lambda: app.screen.query_one("#finding-table", OptionList).option_count > 0)
         assert "\x1b" not in shown(app, "#finding-detail")
 
     play(script, start="watch", paths=[str(log)])

@@ -1,0 +1,108 @@
+"""What the screen keeps of a run: a curve a metric, the last step of every rank. Bounded, however long the run is."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple, Optional
+
+from doctor.finding import Text
+from doctor.tui.plot import Curve
+
+if TYPE_CHECKING:
+    from doctor.records.record import Metric
+
+METRICS = ("loss", "grad_norm", "lr", "loss_scale", "step_time_ms", "throughput", "memory_mb")
+#: a rank is odd when its step takes this much longer than the median rank's
+SLOW = 1.5
+#: steps that logs of healthy ranks may be apart: they are flushed at different moments
+APART = 2
+
+
+class Odd(NamedTuple):
+    """A rank that differs from the others, and in what."""
+
+    rank: int
+    sign: str
+    why: Text
+
+
+class RunView:
+    """The curves are those of the rank that was seen first; `ranks` holds the last step record of each."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.curves = {name: Curve() for name in METRICS}
+        self.ranks: dict[Optional[int], Metric] = {}
+        self.lead: Optional[int] = None
+        #: when and at which step the watch began, for the pace where the log prints none
+        self.started: Optional[tuple[float, int]] = None
+
+    def add(self, metric: Metric) -> None:
+        if metric.summary or metric.evaluation:
+            return
+        if not self.ranks:
+            self.lead = metric.rank
+        self.ranks[metric.rank] = metric
+        if metric.rank != self.lead or metric.at is None:
+            return
+        if self.started is None:
+            self.started = (self.clock(), metric.at)
+        for name in METRICS:
+            value = getattr(metric, name)
+            if value is not None:
+                self.curves[name].add(metric.at, float(value))
+
+    @property
+    def last(self) -> Optional[Metric]:
+        return self.ranks.get(self.lead)
+
+    @property
+    def total(self) -> Optional[int]:
+        """Steps of the whole run, where the log tells."""
+        last = self.last
+        return last.steps * (last.epochs or 1) if last is not None and last.steps else None
+
+    def seconds_left(self) -> Optional[float]:
+        """By the median of the step times that the run prints, else by the pace since the watch began; None when the
+        log does not say how many steps there are."""
+        last, total = self.last, self.total
+        if last is None or total is None or last.at is None or last.at >= total:
+            return None
+        times = [(low + high) / 2 for _, low, high in self.curves["step_time_ms"].points[-32:]]
+        if times:
+            return (total - last.at) * median(times) / 1000
+        if self.started is None or last.at <= self.started[1]:
+            return None
+        return (total - last.at) * (self.clock() - self.started[0]) / (last.at - self.started[1])
+
+    def odd(self) -> list[Odd]:
+        """Ranks that differ from the others: no finite loss where others have one, steps behind, slow steps."""
+        known = {rank: metric for rank, metric in sorted(self.ranks.items(), key=_rank) if rank is not None}
+        if len(known) < 2:
+            return []
+        ahead = max(metric.at or 0 for metric in known.values())
+        usual = _usual([metric.step_time_ms for metric in known.values()])
+        broken = {rank for rank, metric in known.items() if metric.loss is not None and not math.isfinite(metric.loss)}
+        found = []
+        for rank, metric in known.items():
+            behind = ahead - (metric.at or 0)
+            if rank in broken and len(broken) < len(known):
+                found.append(Odd(rank, "x", Text(f"loss {metric.loss}", f"损失 {metric.loss}")))
+            elif behind > APART:
+                found.append(Odd(rank, "<", Text(f"{behind} steps behind", f"落后 {behind} 步")))
+            elif usual and metric.step_time_ms and metric.step_time_ms > SLOW * usual:
+                times = metric.step_time_ms / usual
+                found.append(Odd(rank, "~", Text(f"{times:.1f}x slower", f"慢 {times:.1f} 倍")))
+        return found
+
+
+def _rank(item: tuple[Optional[int], object]) -> int:
+    return -1 if item[0] is None else item[0]
+
+
+def _usual(values: list[Optional[float]]) -> Optional[float]:
+    known = [value for value in values if value]
+    return median(known) if len(known) > 2 else None
