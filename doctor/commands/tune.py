@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -46,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
             Text(f"{target} is there already.", f"{target} 已存在。"),
             Text("Name another file: --output FILE", "请用 --output FILE 指定其他文件。"),
         )
+    _warn_when_busy(args, runtime.cores())
     rows: list[dict[str, Any]] = []
     start: Optional[Measured] = None
     best: Optional[Measured] = None
@@ -65,6 +67,17 @@ def run(args: argparse.Namespace) -> int:
         _write(target, best)
     _finish(args, rows, best, target, failed)
     return EXIT_FINDINGS if failed else EXIT_OK
+
+
+def _warn_when_busy(args: argparse.Namespace, cores: int) -> None:
+    """Other work on the machine changes the figures more than any setting does."""
+    load = os.getloadavg()[0]
+    if load > cores and not args.quiet:
+        words = Text(
+            f"doctor: this machine is busy (load {load:.1f} on {cores} cores): compare with care, or try later.",
+            f"doctor：本机正忙（负载 {load:.1f}，{cores} 核）：结果仅供参考，建议稍后再测。",
+        )
+        sys.stderr.write(words.pick(args.lang) + "\n")
 
 
 _HEAD = Text(

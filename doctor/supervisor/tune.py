@@ -1,7 +1,8 @@
 """Short measured runs of a config with one setting changed at a time, at equal global batch.
 
-Each dimension is tried from the best so far; a change is kept when it gains more than `GAIN` in tokens/s. What changes
-the arithmetic (precision) is measured too, but kept only when asked for.
+Each dimension is tried from the best so far; a change is kept when it gains more than `GAIN` in tokens/s, and does so
+again when both are run a second time in turn. What changes the arithmetic (precision) is measured too, but kept only
+when asked for. The fastest step counts, not the mean: on a machine with other work a step can only be slowed down.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ PATIENCE = 900.0
 
 @dataclass(frozen=True)
 class Measured:
-    """One run. Times are medians over the steps after `WARM`; memory is the largest seen, of the device where it can be
-    asked, else of the process. `error` is why there is nothing to show. `tokens_per_s` counts all steps alike."""
+    """The runs of one config. Times and tokens/s are those of the fastest step after `WARM`, `data_time_ms` is a median;
+    memory is the largest seen, of the device where it can be asked, else of the process (RSS). `error` is why there is
+    nothing to show."""
 
     change: str
     config: RunConfig
@@ -45,6 +47,16 @@ class Measured:
     error: Optional[str] = None
     #: kept as the start of the following changes
     kept: bool = False
+
+    def faster_than(self, other: Measured) -> bool:
+        return (self.tokens_per_s or 0.0) > (other.tokens_per_s or 0.0) * (1 + GAIN)
+
+    def joined(self, again: Measured) -> Measured:
+        """With a second run of the same config: the faster step, the larger memory."""
+        if self.tokens_per_s is None or again.tokens_per_s is None:
+            return again if self.tokens_per_s is not None else self
+        faster = self if self.tokens_per_s >= again.tokens_per_s else again
+        return replace(faster, kept=self.kept, memory_mb=max(self.memory_mb or 0.0, again.memory_mb or 0.0))
 
     def row(self, start: Optional[Measured]) -> dict[str, Any]:
         args = self.config.args
@@ -76,16 +88,25 @@ def tune(config: RunConfig, steps: int, precision: bool) -> Iterator[Measured]:
         yield best
         if best.error is not None:
             return
+        seen = [_key(best.config)]
         for change, settings, numeric in _dimensions(best.config):
             tried = _apply(best.config, settings)
-            if tried is None:
+            if tried is None or _key(tried) in seen:
                 continue
+            seen.append(_key(tried))
             found = _measure(tried, change, steps, root)
-            better = (found.tokens_per_s or 0.0) > (best.tokens_per_s or 0.0) * (1 + GAIN)
-            if better and (precision or not numeric):
-                found = replace(found, kept=True)
-                best = found
+            if found.faster_than(best) and (precision or not numeric):
+                best = best.joined(_measure(best.config, best.change, steps, root))
+                found = found.joined(_measure(tried, change, steps, root))
+                if found.faster_than(best):
+                    found = replace(found, kept=True)
+                    best = found
             yield found
+
+
+def _key(config: RunConfig) -> dict[str, Any]:
+    """What two configs that run alike have in common."""
+    return config.effective()
 
 
 def _dimensions(config: RunConfig) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
@@ -137,7 +158,7 @@ def _measure(config: RunConfig, change: str, steps: int, root: Path) -> Measured
     """Trains `steps` steps in a process of its own, without checkpoints, and reads its step records."""
     args = replace(config.args, max_steps=steps, save_steps=0, eval_steps=0, logging_steps=1, output_dir=None)
     short = replace(config, args=args, eval_dataset=None)
-    folder = RunFolder(root / change.replace(" ", "-"))
+    folder = RunFolder(root / str(len(list(root.iterdir()))))
     path = root / f"{folder.root.name}.yaml"
     path.write_text(yaml.safe_dump(short.effective(), sort_keys=False, allow_unicode=True), encoding="utf-8")
     command = [sys.executable, "-m", "doctor.trainer", str(path), "--output-dir", str(folder.root)]
@@ -157,9 +178,9 @@ def _measure(config: RunConfig, change: str, steps: int, root: Path) -> Measured
     return Measured(
         change,
         config,
-        step_time_ms=round(statistics.median(row["step_time_ms"] for row in rows), 1),
+        step_time_ms=round(min(row["step_time_ms"] for row in rows), 1),
         data_time_ms=round(statistics.median(row["data_time_ms"] for row in rows), 2),
-        tokens_per_s=round(statistics.median(row["tokens_per_s"] for row in rows), 1),
+        tokens_per_s=round(max(row["tokens_per_s"] for row in rows), 1),
         memory_mb=round(max(row["memory_mb"] for row in rows), 1),
         loss=float(rows[-1]["loss"]),
     )
