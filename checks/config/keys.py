@@ -62,6 +62,9 @@ _OPEN = (
 )
 
 
+#: unknown keys of a section that get a finding of their own; a file with more of them is another kind of file
+_NAMED = 60
+
 #: open sections whose foreign keys are slips, not extensions
 _HOMELY = frozenset(
     ("parallel", "context", "optimizer", "lr_schedule", "runner_wrapper", "runner_config", "train_dataset", "trainer")
@@ -69,13 +72,19 @@ _HOMELY = frozenset(
 
 
 def _unknown(plan: Plan, section: str, known: Iterable[str]) -> Iterator[tuple[Value, Optional[str]]]:
-    """Keys of a section that are not known, each with the known one nearest to it that the section lacks."""
+    """Keys of a section that are not known, each with the known one nearest to it that the section lacks. Of those
+    that resemble nothing only the first are given, CFG-KEY-017 counts them all."""
     here = plan.root.get(*section.split(".")) if section else plan.root
     names = frozenset(known)
-    mapping = here.mapping
-    for name, value in mapping.items():
-        if name not in names:
-            yield value, nearest(name, names - mapping.keys())
+    lacking = names - here.mapping.keys()
+    strange = 0
+    for name, value in here.mapping.items():
+        if name in names:
+            continue
+        hint = nearest(name, lacking)
+        strange += hint is None
+        if hint is not None or strange <= _NAMED:
+            yield value, hint
 
 
 def _at_name(plan: Plan, value: Value, hint: Optional[str]) -> tuple[Evidence, ...]:
@@ -722,3 +731,32 @@ def section_missing(plan: Plan) -> Iterator[Finding]:
 
 
 _NEVER_ABSENT = frozenset(("trainer", "train_dataset", "train_dataset_task", "model"))
+
+
+@check(
+    Rule(
+        id="CFG-KEY-017",
+        name="many-unknown-keys",
+        severity=Severity.WARNING,
+        category="config",
+        title=Text("{count} keys of {key} are not known", "{key} 中有 {count} 个未知的键"),
+        why=Text(
+            f"Only the first {_NAMED} are named one by one. The file may be written for another program or release.",
+            f"只逐个列出前 {_NAMED} 个。该文件可能是为其他程序或版本编写的。",
+        ),
+        fix=Text("Check which program reads this file.", "请确认该文件由哪个程序读取。"),
+    )
+)
+@applies((*MINDFORMERS, Dialect.TRAINER))
+def many_unknown_keys(plan: Plan) -> Iterator[Finding]:
+    judged = ("", *_TEMPLATED, *_OPEN) if plan.dialect.graph else ("", *sections(plan.dialect))
+    for section in dict.fromkeys(judged):
+        here = plan.root.get(*section.split(".")) if section else plan.root
+        known = section_specs(plan.dialect, section).keys() | strict_keys(section)
+        strange = [value for name, value in here.mapping.items() if name not in known]
+        if known and len(strange) > _NAMED:
+            yield many_unknown_keys.finding(
+                evidence=_at_name(plan, strange[_NAMED], None),
+                key=section or plan.document.path.name,
+                count=len(strange),
+            )

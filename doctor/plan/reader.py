@@ -156,6 +156,9 @@ def _tab_before(text: str, error: yaml.MarkedYAMLError) -> Optional[int]:
 
 def _not_yaml(path: Path, error: yaml.MarkedYAMLError) -> UsageError:
     mark = error.problem_mark or error.context_mark
+    if "end of stream" in (error.problem or "") and error.context_mark is not None:
+        # What was never closed is named where it was opened, not at the end of the file.
+        mark = error.context_mark
     place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
     reason = visible(error.problem or error.context or "", 100)
     return UsageError(

@@ -180,6 +180,12 @@ BAD: tuple[Case, ...] = (
     Case("CFG-KEY-013", "mcore", {f"{_M}.compute_in_2d": True}),
     Case("CFG-KEY-014", "trainer", {"training_args.learning_rat": 1.0e-4}),
     Case("CFG-KEY-016", "legacy", {"train_dataset": Drop}),
+    Case(
+        "CFG-KEY-017",
+        "legacy",
+        {f"context.strange_{i}_{'xyz'[i % 3]}": i for i in range(70)},
+        key="context.strange_60_x",
+    ),
     Case("CFG-KEY-015", "trainer", {"training_args.lr_scheduler": "cosin"}),
     # schedule
     Case("CFG-LRS-001", "legacy", {f"{_L}.lr_end": 1.0e-4}),
