@@ -40,38 +40,52 @@ class Cutter:
 
     def feed(self, block: bytes) -> Iterator[Chunk]:
         """The chunks that `block` completes, in order; what is left is kept until the next call."""
-        data = self.carry + block if self.carry else block
+        if len(self.carry) + len(block) <= self.limit:
+            end = _last_line_end(block)
+            if end:
+                whole = not self.carry and end == len(block)
+                part = block if whole else b"".join((self.carry, memoryview(block)[:end]))
+                self.carry = block[end:]
+                yield self._chunk(part)
+            else:
+                self.carry += block
+            return
+        data = self.carry + block
         start = 0
         while len(data) - start > self.limit:
             end = self._window_end(data, start)
-            yield self._take(data, start, end)
+            yield self._chunk(data[start:end])
             start = end
-        end = max(data.rfind(b"\n", start), data.rfind(b"\r", start)) + 1
+        end = max(start, _last_line_end(data, start))
+        self.carry = data[end:]
         if end > start:
-            yield self._take(data, start, end)
-            start = end
-        self.carry = data[start:]
+            yield self._chunk(data[start:end])
 
     def flush(self) -> Optional[Chunk]:
         """What is left at the end of the source: a last line without its newline, or None."""
         data, self.carry = self.carry, b""
-        return self._take(data, 0, len(data)) if data else None
+        return self._chunk(data) if data else None
 
     def _window_end(self, data: bytes, start: int) -> int:
         """Where the chunk ends that begins at `start` when more than `limit` bytes wait."""
         stop = start + self.limit
-        end = max(data.rfind(b"\n", start, stop), data.rfind(b"\r", start, stop)) + 1
-        if end > start:
+        end = _last_line_end(data, start, stop)
+        if end:
             return end
         found = _SEPARATOR.search(data, max(start, stop - 4096), stop)
         return found.end() if found else stop
 
-    def _take(self, data: bytes, start: int, end: int) -> Chunk:
-        part = data if start == 0 and end == len(data) else data[start:end]
+    def _chunk(self, part: bytes) -> Chunk:
         chunk = Chunk(self.source, part, self.offset, self.line, self.rank)
         self.offset += len(part)
         self.line += _newlines(part)
         return chunk
+
+
+def _last_line_end(data: bytes, start: int = 0, stop: Optional[int] = None) -> int:
+    """The place behind the last ``\\n`` or ``\\r``; 0 when there is none."""
+    newline = data.rfind(b"\n", start, stop) + 1
+    return data.rfind(b"\r", max(start, newline), stop) + 1 or newline
 
 
 def _newlines(data: bytes) -> int:
