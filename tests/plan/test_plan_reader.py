@@ -100,7 +100,7 @@ def test_faults_of_the_text_are_kept_with_their_line(text: str, kind: str, line:
         (b"- a\n- b\n", ":1: not a mapping"),
         (b"just words\n", ":1: not a mapping"),
         (b"a: [1, 2\nb: 3\n", ":2:"),
-        (b"a: 'open\nb: 3\n", ":3:"),
+        (b"a: 'open\nb: 3\n", ":1:"),
         (b"a: 1\n  b: 2\n", ":2:"),
         (b"a: 1\n---\nb: 2\n", ":2:"),
         (b"a: *nowhere\n", ":1:"),

@@ -14,6 +14,8 @@ from typing import Any, Optional
 
 import yaml
 
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 PARALLEL = frozenset(("parallel-strategy", "config"))
 CONFIG = frozenset(("config",))
 NUMBERS = frozenset(("config", "nan-overflow"))
@@ -67,7 +69,7 @@ def scalars(text: str) -> dict[str, Scalar]:
                     seen.add(id(value))
                     if "&" in text[name.end_mark.index : value.start_mark.index + 1]:
                         continue
-                    item = yaml.safe_load(text[value.start_mark.index : value.end_mark.index] or "null")
+                    item = yaml.load(text[value.start_mark.index : value.end_mark.index] or "null", _LOADER)
                     found[key] = Scalar(
                         key,
                         item,
@@ -83,7 +85,7 @@ def scalars(text: str) -> dict[str, Scalar]:
             for place, item in enumerate(node.value):
                 walk(item, f"{path}[{place}]")
 
-    walk(yaml.compose(text), "")
+    walk(yaml.compose(text, _LOADER), "")
     return found
 
 
@@ -585,7 +587,7 @@ HELD_OUT = tuple(sorted(({*_KINDS} | {*_RENAMED}) - set(WRITTEN_FOR)))
 def mutations(text: str, name: str, rng: random.Random) -> list[Mutation]:
     """Every mutation of one kind that a config offers."""
     try:
-        config = yaml.safe_load(text)
+        config = yaml.load(text, _LOADER)
         keys = scalars(text)
     except (yaml.YAMLError, ValueError):
         return []
