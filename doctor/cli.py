@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Optional
 from doctor import __version__
 from doctor.errors import EXIT_CRASH, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, UsageError
 from doctor.finding import Text
-from doctor.language import language
+from doctor.language import Help, language
 
 #: name -> what it does; the module is doctor.commands.<name>
 COMMANDS: dict[str, Text] = {
@@ -70,13 +70,18 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 def _dispatch(words: list[str], lang: str) -> int:
     name = next((word for word in words if not word.startswith("-")), None)
-    if name is None and not words and sys.stdout.isatty() and sys.stdin.isatty():
+    # a browser is a screen too: textual-serve says so by the driver that it asks for
+    if not words and (os.environ.get("TEXTUAL_DRIVER") or (sys.stdout.isatty() and sys.stdin.isatty())):
         return _home(lang)
     if name is not None and name not in COMMANDS and words[0] == name:
         raise _no_such_command(name)
     if name not in COMMANDS or words[0] != name:
         parser = _top_parser(lang)
-        parser.parse_args(words)
+        chosen = parser.parse_args(words)
+        if chosen.web and chosen.command is None:
+            from doctor.commands.web import serve
+
+            return serve(chosen.web, lang)
         parser.print_help()
         return EXIT_OK
     module = importlib.import_module(f"doctor.commands.{name}")
@@ -88,6 +93,7 @@ def _dispatch(words: list[str], lang: str) -> int:
     )
     module.configure(parser)
     common_options(parser, formats=getattr(module, "FORMATS", ("text", "json", "sarif", "github")))
+    _in_language(parser, lang)
     args = parser.parse_args(words[1:])
     args.lang = language(args.lang)
     _apply_settings(args, parser)
@@ -110,20 +116,74 @@ def _no_such_command(name: str) -> UsageError:
 def common_options(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
     """The options that every command shares."""
     group = parser.add_argument_group("common options")
-    group.add_argument("--format", choices=formats, default=None, help="form of the result (default text)")
-    group.add_argument("--lang", choices=("zh", "en"), default=None, help="language (default from the locale)")
+    group.add_argument(
+        "--format",
+        choices=formats,
+        default=None,
+        help=Help("form of the result (default text)", "输出格式（默认 text）"),
+    )
+    group.add_argument(
+        "--lang",
+        choices=("zh", "en"),
+        default=None,
+        help=Help("language (default from the locale)", "语言（默认取自 locale）"),
+    )
     group.add_argument(
         "--fail-on",
         choices=("error", "warning", "never"),
         default=None,
-        help="what makes exit code 1 (default error)",
+        help=Help("what makes exit code 1 (default error)", "达到何种级别时退出码为 1（默认 error）"),
     )
     group.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="colour (NO_COLOR is honoured)"
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help=Help("colour (NO_COLOR is honoured)", "是否使用颜色（遵循 NO_COLOR）"),
     )
-    group.add_argument("--config", dest="settings_file", metavar="FILE", default=None, help="settings (default ./doctor.toml)")
-    group.add_argument("-v", "--verbose", action="store_true", help="everything: all evidence, every skipped check")
-    group.add_argument("-q", "--quiet", action="store_true", help="findings and verdict only")
+    group.add_argument(
+        "--config",
+        dest="settings_file",
+        metavar="FILE",
+        default=None,
+        help=Help("settings (default ./doctor.toml)", "设置文件（默认 ./doctor.toml）"),
+    )
+    group.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help=Help("everything: all evidence, every skipped check", "全部输出：所有证据与每个跳过的检查"),
+    )
+    group.add_argument("-q", "--quiet", action="store_true", help=Help("findings and verdict only", "只输出诊断与结论"))
+
+
+#: titles that argparse writes itself, and ours
+_TITLES = {
+    "positional arguments": "位置参数",
+    "options": "选项",
+    "optional arguments": "选项",
+    "common options": "通用选项",
+}
+
+
+class _ChineseFormatter(argparse.RawDescriptionHelpFormatter):
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Optional[str] = None) -> None:
+        super().add_usage(usage, actions, groups, "用法：" if prefix is None else prefix)
+
+
+def _in_language(parser: argparse.ArgumentParser, lang: str) -> None:
+    """Puts the help of every option, and what argparse says itself, into the language."""
+    if lang != "zh":
+        return
+    parser.formatter_class = _ChineseFormatter
+    for group in parser._action_groups:
+        group.title = _TITLES.get(group.title or "", group.title)
+    for action in parser._actions:
+        if isinstance(action.help, Help):
+            action.help = action.help.pick(lang)
+        elif isinstance(action, argparse._HelpAction):
+            action.help = "显示帮助并退出"
+        elif isinstance(action, argparse._VersionAction):
+            action.help = "显示版本并退出"
 
 
 def _apply_settings(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
@@ -161,7 +221,13 @@ def _top_parser(lang: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mindspore-doctor {__version__}")
     parser.add_argument("--lang", choices=("zh", "en"), default=None, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--web",
+        metavar="[HOST:]PORT",
+        help=Help("the screens in a browser (loopback unless HOST is given)", "在浏览器中打开界面（默认仅本机可访问）"),
+    )
     parser.add_argument("command", nargs="?", choices=tuple(COMMANDS), metavar="COMMAND", help=argparse.SUPPRESS)
+    _in_language(parser, lang)
     return parser
 
 

@@ -19,3 +19,17 @@ def language(asked: Optional[str] = None, environ: Optional[Mapping[str, str]] =
         if value:
             return "zh" if value.lower().startswith("zh") else "en"
     return "en"
+
+
+class Help(str):
+    """The help of an option in both languages. argparse wants a str, so it is one, the English; `zh` is the other."""
+
+    zh: str
+
+    def __new__(cls, en: str, zh: str) -> Help:
+        made = super().__new__(cls, en)
+        made.zh = zh
+        return made
+
+    def pick(self, lang: str) -> str:
+        return self.zh if lang == "zh" else str(self)

@@ -15,6 +15,7 @@ from doctor.check import Options
 from doctor.errors import EXIT_USAGE, UsageError
 from doctor.examples import example
 from doctor.finding import Edit, Finding, Text
+from doctor.language import Help
 from doctor.report.model import Report, exit_code, in_order
 from doctor.report.write import emit
 
@@ -34,21 +35,70 @@ _POWER = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="config, weights, data set or run folder")
-    parser.add_argument("--devices", type=count, metavar="N", help="how many NPUs the run will use")
-    parser.add_argument("--device-memory", type=size, metavar="64GB", help="memory of one NPU")
-    parser.add_argument("--mindformers", metavar="VERSION", help="release that will read the config")
-    parser.add_argument("--weights", metavar="PATH", help="weights that the config will load")
-    parser.add_argument("--data", metavar="PATH", help="data set that the config will read")
-    parser.add_argument("--python", metavar="PATH", help="interpreter to examine instead of this one")
-    parser.add_argument("--host", action="append", default=[], metavar="FILE", help="facts from `doctor collect`")
-    parser.add_argument("--values", action="store_true", help="read tensor values too, not only headers")
-    parser.add_argument("--deep", action="store_true", help="import the framework and compute, in a child process")
-    parser.add_argument("--only", action="append", default=[], metavar="RULE", help="only these rules (id or prefix)")
-    parser.add_argument("--ignore", action="append", default=[], metavar="RULE", help="not these rules")
-    parser.add_argument("--fix", action="store_true", help="edit the config: shows a diff, then asks")
-    parser.add_argument("--unsafe-fixes", action="store_true", help="with --fix: also edits that change the training")
-    parser.add_argument("--yes", action="store_true", help="with --fix: do not ask")
+    parser.add_argument(
+        "targets",
+        nargs="*",
+        metavar="TARGET",
+        help=Help("config, weights, data set or run folder", "配置、权重、数据集或运行目录"),
+    )
+    parser.add_argument(
+        "--devices", type=count, metavar="N", help=Help("how many NPUs the run will use", "训练使用的 NPU 数量")
+    )
+    parser.add_argument("--device-memory", type=size, metavar="64GB", help=Help("memory of one NPU", "单个 NPU 的显存"))
+    parser.add_argument(
+        "--mindformers",
+        metavar="VERSION",
+        help=Help("release that will read the config", "读取该配置的 MindFormers 版本"),
+    )
+    parser.add_argument(
+        "--weights", metavar="PATH", help=Help("weights that the config will load", "该配置要加载的权重")
+    )
+    parser.add_argument(
+        "--data", metavar="PATH", help=Help("data set that the config will read", "该配置要读取的数据集")
+    )
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help=Help("interpreter to examine instead of this one", "要检查的解释器（默认当前解释器）"),
+    )
+    parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help=Help("facts from `doctor collect`", "`doctor collect` 的输出文件"),
+    )
+    parser.add_argument(
+        "--values",
+        action="store_true",
+        help=Help("read tensor values too, not only headers", "除文件头外也读取张量的值"),
+    )
+    parser.add_argument(
+        "--deep",
+        action="store_true",
+        help=Help("import the framework and compute, in a child process", "在子进程中导入框架并实际计算"),
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help=Help("only these rules (id or prefix)", "只检查这些规则（编号或前缀）"),
+    )
+    parser.add_argument(
+        "--ignore", action="append", default=[], metavar="RULE", help=Help("not these rules", "不检查这些规则")
+    )
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help=Help("edit the config: shows a diff, then asks", "修改配置：先显示 diff，再询问"),
+    )
+    parser.add_argument(
+        "--unsafe-fixes",
+        action="store_true",
+        help=Help("with --fix: also edits that change the training", "与 --fix 同用：也做会改变训练的修改"),
+    )
+    parser.add_argument("--yes", action="store_true", help=Help("with --fix: do not ask", "与 --fix 同用：不再询问"))
 
 
 def run(args: argparse.Namespace) -> int:

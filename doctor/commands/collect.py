@@ -8,6 +8,7 @@ import sys
 
 from doctor.errors import EXIT_OK
 from doctor.finding import Text
+from doctor.language import Help
 
 DESCRIPTION = Text(
     "Prints what `doctor check` judges: files, environment, npu-smi and the Python packages, as one JSON document.",
@@ -22,9 +23,21 @@ EPILOG = Text(
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--python", metavar="PATH", help="interpreter or environment folder to examine")
-    parser.add_argument("--redact", action="store_true", help="hide host names, user names, addresses and secrets")
-    parser.add_argument("--deep", action="store_true", help="import the framework and compute, in a child process")
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help=Help("interpreter or environment folder to examine", "要检查的解释器或虚拟环境目录"),
+    )
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help=Help("hide host names, user names, addresses and secrets", "隐去主机名、用户名、地址与密钥"),
+    )
+    parser.add_argument(
+        "--deep",
+        action="store_true",
+        help=Help("import the framework and compute, in a child process", "在子进程中导入框架并实际计算"),
+    )
 
 
 def run(args: argparse.Namespace) -> int:

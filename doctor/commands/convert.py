@@ -23,6 +23,7 @@ from doctor.formats.layers import by_pattern
 from doctor.formats.modelconfig import ModelConfig
 from doctor.formats.recognise import Model, recognise
 from doctor.formats.weightset import WeightSet, open_set
+from doctor.language import Help
 from doctor.report.model import Report
 from doctor.report.write import emit
 
@@ -45,17 +46,55 @@ DEFAULT_SHARD = 5 * 10**9
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SRC", help="weights: file, shard index or folder")
-    parser.add_argument("target", metavar="DST", help="a file (.safetensors, .ckpt) or a folder")
-    parser.add_argument("--to", choices=LAYOUTS, help="layout of the target (default: the other side)")
-    parser.add_argument("--variant", metavar="NAME", help="variant of the layout, such as qkv_concat or split")
-    parser.add_argument("--form", choices=("safetensors", "ckpt"), help="file format (default: by the name of DST)")
-    parser.add_argument("--dtype", choices=tuple(DTYPES), default="keep", help="type of the target (default: keep)")
-    parser.add_argument("--shard-size", type=size, metavar="5GB", help="largest file of a folder (default 5GB)")
-    parser.add_argument("--model-config", metavar="FILE", help="config.json of the model when it is not beside SRC")
-    parser.add_argument("--untie", action="store_true", help="store the output layer of a tied model too")
-    parser.add_argument("--dry-run", action="store_true", help="show the mapping and write nothing")
-    parser.add_argument("--overwrite", action="store_true", help="replace files that are there")
+    parser.add_argument(
+        "source", metavar="SRC", help=Help("weights: file, shard index or folder", "权重：文件、分片索引或目录")
+    )
+    parser.add_argument(
+        "target",
+        metavar="DST",
+        help=Help("a file (.safetensors, .ckpt) or a folder", "目标文件（.safetensors、.ckpt）或目录"),
+    )
+    parser.add_argument(
+        "--to",
+        choices=LAYOUTS,
+        help=Help("layout of the target (default: the other side)", "目标权重的命名格式（默认为另一方）"),
+    )
+    parser.add_argument(
+        "--variant",
+        metavar="NAME",
+        help=Help("variant of the layout, such as qkv_concat or split", "命名格式的变体，如 qkv_concat 或 split"),
+    )
+    parser.add_argument(
+        "--form",
+        choices=("safetensors", "ckpt"),
+        help=Help("file format (default: by the name of DST)", "文件格式（默认由 DST 的名称决定）"),
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=tuple(DTYPES),
+        default="keep",
+        help=Help("type of the target (default: keep)", "目标的数据类型（默认不变）"),
+    )
+    parser.add_argument(
+        "--shard-size",
+        type=size,
+        metavar="5GB",
+        help=Help("largest file of a folder (default 5GB)", "目录中单个文件的上限（默认 5GB）"),
+    )
+    parser.add_argument(
+        "--model-config",
+        metavar="FILE",
+        help=Help("config.json of the model when it is not beside SRC", "模型的 config.json（不在 SRC 旁边时）"),
+    )
+    parser.add_argument(
+        "--untie",
+        action="store_true",
+        help=Help("store the output layer of a tied model too", "共享词嵌入的模型也单独保存输出层"),
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help=Help("show the mapping and write nothing", "只显示映射，不写文件")
+    )
+    parser.add_argument("--overwrite", action="store_true", help=Help("replace files that are there", "覆盖已有文件"))
 
 
 def run(args: argparse.Namespace) -> int:

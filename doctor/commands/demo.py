@@ -13,6 +13,7 @@ from pathlib import Path
 from doctor.errors import EXIT_FINDINGS, UsageError
 from doctor.examples import example
 from doctor.finding import Text
+from doctor.language import Help
 from doctor.report.text import paint
 from doctor.report.write import use_colour
 
@@ -28,7 +29,14 @@ CONFIG = "overflow.yaml"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dir", metavar="DIR", help="folder to work in and keep (default a temporary one, removed)")
+    parser.add_argument(
+        "--dir",
+        metavar="DIR",
+        help=Help(
+            "folder to work in and keep (default a temporary one, removed)",
+            "工作目录，结束后保留（默认用临时目录并删除）",
+        ),
+    )
 
 
 def run(args: argparse.Namespace) -> int:

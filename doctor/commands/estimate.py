@@ -13,6 +13,7 @@ from doctor.commands.check import count, size
 from doctor.errors import UsageError
 from doctor.examples import example
 from doctor.finding import Text
+from doctor.language import Help
 from doctor.plan.arithmetic import global_batch
 from doctor.plan.build import load_plan
 from doctor.plan.memory.advise import Step, Strategy, steps_to_fit, strategy
@@ -36,19 +37,41 @@ GB = 2**30
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", metavar="CONFIG", help="training YAML or a model's config.json")
-    parser.add_argument("--devices", type=count, metavar="N", help="how many NPUs the run will use")
-    parser.add_argument("--device-memory", type=size, metavar="64GB", help="memory of one NPU")
-    parser.add_argument("--mindformers", metavar="VERSION", help="release that will read the config")
-    parser.add_argument("--batch", type=count, metavar="N", help="sequences a device, instead of the file's")
-    parser.add_argument("--sequence", type=count, metavar="N", help="tokens a sequence, instead of the file's")
+    parser.add_argument(
+        "config",
+        metavar="CONFIG",
+        help=Help("training YAML or a model's config.json", "训练 YAML 或模型的 config.json"),
+    )
+    parser.add_argument(
+        "--devices", type=count, metavar="N", help=Help("how many NPUs the run will use", "训练使用的 NPU 数量")
+    )
+    parser.add_argument("--device-memory", type=size, metavar="64GB", help=Help("memory of one NPU", "单个 NPU 的显存"))
+    parser.add_argument(
+        "--mindformers",
+        metavar="VERSION",
+        help=Help("release that will read the config", "读取该配置的 MindFormers 版本"),
+    )
+    parser.add_argument(
+        "--batch",
+        type=count,
+        metavar="N",
+        help=Help("sequences a device, instead of the file's", "每卡 batch size，替代文件中的值"),
+    )
+    parser.add_argument(
+        "--sequence",
+        type=count,
+        metavar="N",
+        help=Help("tokens a sequence, instead of the file's", "序列长度，替代文件中的值"),
+    )
     parser.add_argument(
         "--profile",
         choices=("fused", "unfused"),
         default="fused",
-        help="operators: Ascend's fused ones, or step by step",
+        help=Help("operators: Ascend's fused ones, or step by step", "算子：昇腾融合算子，或逐步实现"),
     )
-    parser.add_argument("--formula", action="store_true", help="show how each figure is made")
+    parser.add_argument(
+        "--formula", action="store_true", help=Help("show how each figure is made", "显示每个数字的计算过程")
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from doctor.diagnosis import diagnose_paths, diagnose_text
 from doctor.errors import EXIT_FINDINGS, EXIT_OK, UsageError
 from doctor.escape import visible
 from doctor.finding import Finding, Text
+from doctor.language import Help
 from doctor.match.explain import Explanation
 from doctor.match.pack import Pack, load_pack
 from doctor.report.model import Collect, Report
@@ -31,7 +32,10 @@ EPILOG = Text(
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "words", nargs="*", metavar="TEXT|FILE|-|RULE-ID|CODE", help="what to explain; nothing or - reads stdin"
+        "words",
+        nargs="*",
+        metavar="TEXT|FILE|-|RULE-ID|CODE",
+        help=Help("what to explain; nothing or - reads stdin", "要解释的内容；留空或 - 读取标准输入"),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from doctor.commands.shown import opened, rule_report
 from doctor.errors import EXIT_FINDINGS, EXIT_OK, UsageError
 from doctor.finding import CATEGORIES, Text
+from doctor.language import Help
 from doctor.match.pack import Pack, load_pack
 from doctor.report.model import Report
 from doctor.report.write import emit
@@ -25,7 +26,10 @@ EPILOG = Text(
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "words", nargs="*", metavar="ID | check PATH", help="rule ids, names or prefixes; or: check PATH…"
+        "words",
+        nargs="*",
+        metavar="ID | check PATH",
+        help=Help("rule ids, names or prefixes; or: check PATH…", "规则编号、名称或前缀；或 check PATH…"),
     )
 
 

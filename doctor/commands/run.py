@@ -13,6 +13,7 @@ from typing import Any
 from doctor.errors import UsageError
 from doctor.escape import visible
 from doctor.finding import Text
+from doctor.language import Help
 
 FORMATS = ("text", "jsonl")
 DESCRIPTION = Text(
@@ -35,18 +36,41 @@ LOOK = 0.2
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND…", help="the command and its arguments")
+    parser.add_argument(
+        "words",
+        nargs=argparse.REMAINDER,
+        metavar="-- COMMAND…",
+        help=Help("the command and its arguments", "要执行的命令及其参数"),
+    )
     parser.add_argument(
         "--logs",
         action="append",
         default=[],
         metavar="PATH",
-        help="logs that the command writes, where it does not say",
+        help=Help("logs that the command writes, where it does not say", "命令写入的日志（无法自动识别时）"),
     )
-    parser.add_argument("--metrics", action="store_true", help="with --format jsonl: an event for each step record")
-    parser.add_argument("--notify", metavar="CMD", help="run CMD (no shell) on each error, the finding on its input")
     parser.add_argument(
-        "--prometheus", metavar="[HOST:]PORT", help="serve metrics and findings there (loopback unless HOST is given)"
+        "--metrics",
+        action="store_true",
+        help=Help(
+            "with --format jsonl: an event for each step record", "与 --format jsonl 同用：每个 step 输出一个事件"
+        ),
+    )
+    parser.add_argument(
+        "--notify",
+        metavar="CMD",
+        help=Help(
+            "run CMD (no shell) on each error, the finding on its input",
+            "每次报错时执行 CMD（不经 shell），诊断由标准输入传入",
+        ),
+    )
+    parser.add_argument(
+        "--prometheus",
+        metavar="[HOST:]PORT",
+        help=Help(
+            "serve metrics and findings there (loopback unless HOST is given)",
+            "在该端口提供指标与诊断（默认仅本机可访问）",
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from doctor.errors import EXIT_FINDINGS, EXIT_OK
 from doctor.finding import Text
+from doctor.language import Help
 
 if TYPE_CHECKING:
     from doctor.trainer.config import RunConfig
@@ -26,24 +27,53 @@ EPILOG = Text(
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config_file", metavar="CONFIG", help="YAML file, or the name of a packaged example")
-    parser.add_argument("--output-dir", metavar="DIR", help="folder of the run (default output/<name>-<time>)")
     parser.add_argument(
-        "--resume", nargs="?", const="newest", metavar="CHECKPOINT", help="go on from the newest or this checkpoint"
+        "config_file",
+        metavar="CONFIG",
+        help=Help("YAML file, or the name of a packaged example", "YAML 文件，或内置示例的名称"),
     )
     parser.add_argument(
-        "--smoke", action="store_true", help="make the config small and try the whole path, save and resume included"
+        "--output-dir",
+        metavar="DIR",
+        help=Help("folder of the run (default output/<name>-<time>)", "运行目录（默认 output/<名称>-<时间>）"),
+    )
+    parser.add_argument(
+        "--resume",
+        nargs="?",
+        const="newest",
+        metavar="CHECKPOINT",
+        help=Help("go on from the newest or this checkpoint", "从最新的或指定的 checkpoint 续训"),
+    )
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help=Help(
+            "make the config small and try the whole path, save and resume included",
+            "缩小配置并走通全流程，含保存与断点续训",
+        ),
     )
     parser.add_argument(
         "--auto-fix",
         action="store_true",
-        help="on a fault: go back to the last sound checkpoint, apply safe fixes (ask for others), go on",
+        help=Help(
+            "on a fault: go back to the last sound checkpoint, apply safe fixes (ask for others), go on",
+            "出现故障时：回到最近的正常 checkpoint，应用安全的修复（其余先询问），继续训练",
+        ),
     )
     parser.add_argument(
-        "--unsafe-fixes", action="store_true", help="with --auto-fix: also fixes that change the training, unasked"
+        "--unsafe-fixes",
+        action="store_true",
+        help=Help(
+            "with --auto-fix: also fixes that change the training, unasked",
+            "与 --auto-fix 同用：不询问，也应用会改变训练的修复",
+        ),
     )
     parser.add_argument(
-        "--max-interventions", type=_count, default=3, metavar="N", help="at most so many fixes (default 3)"
+        "--max-interventions",
+        type=_count,
+        default=3,
+        metavar="N",
+        help=Help("at most so many fixes (default 3)", "最多修复次数（默认 3）"),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from doctor.errors import EXIT_FINDINGS, EXIT_OK, UsageError
 from doctor.finding import Text
+from doctor.language import Help
 
 if TYPE_CHECKING:
     from doctor.supervisor.tune import Measured
@@ -28,10 +29,30 @@ EPILOG = Text(
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config_file", metavar="CONFIG", help="YAML file, or the name of a packaged example")
-    parser.add_argument("--steps", type=_steps, default=10, metavar="N", help="steps of each run (default 10)")
-    parser.add_argument("--precision", action="store_true", help="also keep a change of precision that is faster")
-    parser.add_argument("--output", metavar="FILE", help="write the best config there (default <name>.tuned.yaml)")
+    parser.add_argument(
+        "config_file",
+        metavar="CONFIG",
+        help=Help("YAML file, or the name of a packaged example", "YAML 文件，或内置示例的名称"),
+    )
+    parser.add_argument(
+        "--steps",
+        type=_steps,
+        default=10,
+        metavar="N",
+        help=Help("steps of each run (default 10)", "每次试跑的步数（默认 10）"),
+    )
+    parser.add_argument(
+        "--precision",
+        action="store_true",
+        help=Help("also keep a change of precision that is faster", "也保留更快的精度设置"),
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help=Help(
+            "write the best config there (default <name>.tuned.yaml)", "把最优配置写到此处（默认 <名称>.tuned.yaml）"
+        ),
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import signal
 import sys
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from doctor.errors import EXIT_INTERRUPTED, UsageError
 from doctor.finding import Text
+from doctor.language import Help
 
 if TYPE_CHECKING:
     from doctor.session.incidents import Event
@@ -36,18 +38,60 @@ EPILOG = Text(
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="run folder, log file, glob, or - for standard input")
-    parser.add_argument("--once", action="store_true", help="read to the end and stop")
-    parser.add_argument("--plain", action="store_true", help="lines, no full screen, on a terminal too")
-    parser.add_argument("--metrics", action="store_true", help="with --format jsonl: an event for each step record")
-    parser.add_argument("--state", metavar="FILE", help="remember there how far was read, and go on from it")
-    parser.add_argument("--notify", metavar="CMD", help="run CMD (no shell) on each error, the finding on its input")
     parser.add_argument(
-        "--prometheus", metavar="[HOST:]PORT", help="serve metrics and findings there (loopback unless HOST is given)"
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help=Help(
+            "run folder, log file, glob, or - for standard input", "运行目录、日志文件、通配符，或 - 表示标准输入"
+        ),
+    )
+    parser.add_argument("--once", action="store_true", help=Help("read to the end and stop", "读到末尾后结束"))
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        help=Help("lines, no full screen, on a terminal too", "在终端中也逐行输出，不用全屏界面"),
+    )
+    parser.add_argument(
+        "--metrics",
+        action="store_true",
+        help=Help(
+            "with --format jsonl: an event for each step record", "与 --format jsonl 同用：每个 step 输出一个事件"
+        ),
+    )
+    parser.add_argument(
+        "--state",
+        metavar="FILE",
+        help=Help("remember there how far was read, and go on from it", "在该文件中记录读取位置，下次从此继续"),
+    )
+    parser.add_argument(
+        "--notify",
+        metavar="CMD",
+        help=Help(
+            "run CMD (no shell) on each error, the finding on its input",
+            "每次报错时执行 CMD（不经 shell），诊断由标准输入传入",
+        ),
+    )
+    parser.add_argument(
+        "--prometheus",
+        metavar="[HOST:]PORT",
+        help=Help(
+            "serve metrics and findings there (loopback unless HOST is given)",
+            "在该端口提供指标与诊断（默认仅本机可访问）",
+        ),
+    )
+    parser.add_argument(
+        "--web",
+        metavar="[HOST:]PORT",
+        help=Help("the screen in a browser (loopback unless HOST is given)", "在浏览器中打开界面（默认仅本机可访问）"),
     )
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.web:
+        from doctor.commands.web import serve
+
+        return serve(args.web, args.lang, ["watch", "--", *args.paths])
     if _full_screen(args):
         from doctor.commands import home
 
@@ -85,7 +129,8 @@ def run(args: argparse.Namespace) -> int:
 def _full_screen(args: argparse.Namespace) -> bool:
     """On a terminal the run is shown on the whole screen, unless something else was asked for."""
     plain = args.plain or args.once or args.format != "text" or args.state or args.notify or args.prometheus
-    return not plain and "-" not in args.paths and sys.stdin.isatty() and sys.stdout.isatty()
+    screen = bool(os.environ.get("TEXTUAL_DRIVER")) or (sys.stdin.isatty() and sys.stdout.isatty())
+    return screen and not plain and "-" not in args.paths
 
 
 def _follow(args: argparse.Namespace, session: Any, tell: Any, sinks: Sequence[Any]) -> bool:
