@@ -45,7 +45,7 @@ def serve(word: str, lang: str, words: Sequence[str] = ()) -> int:
     os.environ["DOCTOR_LANG"] = lang
     # textual-serve takes one string and gives it to a shell: every word is quoted
     command = shlex.join([sys.executable, "-m", "doctor", *words])
-    own = _own_pages_only(host, port)
+    own = _own_pages_only(host)
 
     class Guarded(Server):  # type: ignore[misc,unused-ignore]
         async def _make_app(self) -> Application:
@@ -63,7 +63,7 @@ def serve(word: str, lang: str, words: Sequence[str] = ()) -> int:
     return EXIT_OK
 
 
-def _own_pages_only(host: str, port: int) -> Any:
+def _own_pages_only(host: str) -> Any:
     """What is served can start programs and edit files, so that pages of other sites must not reach it: their requests
     carry another Origin, or another Host where a name was made to lead here. Nor may our page load anything from elsewhere."""
     from aiohttp import web
@@ -73,8 +73,8 @@ def _own_pages_only(host: str, port: int) -> Any:
     @web.middleware
     async def guard(request: web.Request, handler: Any) -> web.StreamResponse:
         asked = urlsplit(f"//{request.host}").hostname or ""
-        origin = urlsplit(request.headers.get("Origin", "")).netloc
-        if (origin and origin != request.host) or (host in local and asked not in local):
+        origin = request.headers.get("Origin")
+        if (origin is not None and urlsplit(origin).netloc != request.host) or (host in local and asked not in local):
             raise web.HTTPForbidden(text="doctor: not from this page\n")
         response: web.StreamResponse = await handler(request)
         if not response.prepared:

@@ -81,14 +81,15 @@ class DoctorApp(App[None]):
         typing = isinstance(self.focused, (Input, TextArea))
         return not (typing and action in {"go", "switch_language", "switch_theme"})
 
-    def action_go(self, name: str) -> None:
-        """Shows a screen; the others keep what they hold."""
+    async def action_go(self, name: str) -> None:
+        """Shows a screen; the others keep what they hold. What is typed next belongs to the screen shown."""
         if isinstance(self.screen, DoctorScreen) and self.screen.id != name:
-            self.switch_screen(name)
+            await self.switch_screen(name)
 
     def watch_paths(self, paths: Sequence[str]) -> None:
         """Follows a run on the watch screen."""
-        self.action_go("watch")
+        if self.screen is not self.watching:
+            self.switch_screen("watch")
         self.call_after_refresh(self.watching.follow, list(paths))
 
     def action_switch_language(self) -> None:

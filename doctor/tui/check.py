@@ -49,10 +49,10 @@ class CheckScreen(DoctorScreen):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.judge(_targets(event.value))
-        self.query_one("#finding-table").focus()
+        self.action_leave_text()
 
     def action_find(self) -> None:
-        self.query_one("#target", Input).focus()
+        self.set_focus(self.query_one("#target"))
 
     def action_evidence(self) -> None:
         self.query_one(Findings).open_evidence()

@@ -33,7 +33,7 @@ class ExplainScreen(DoctorScreen):
         self.query_one("#paste-title", Static).update(say("paste", self.lang))
 
     def action_find(self) -> None:
-        self.query_one("#paste", TextArea).focus()
+        self.set_focus(self.query_one("#paste"))
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         if event.text_area.text.strip():

@@ -40,7 +40,7 @@ class RulesScreen(DoctorScreen):
         self._open(self.query_one(DataTable).cursor_row)
 
     def action_find(self) -> None:
-        self.query_one("#rule-search", Input).focus()
+        self.set_focus(self.query_one("#rule-search"))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.action_leave_text()

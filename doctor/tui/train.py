@@ -59,7 +59,7 @@ class TrainScreen(DoctorScreen):
         self.paint()
 
     def action_find(self) -> None:
-        self.query_one("#train-config", Input).focus()
+        self.set_focus(self.query_one("#train-config"))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.value.strip():

@@ -80,7 +80,7 @@ class WatchScreen(DoctorScreen):
     def action_attach(self) -> None:
         box = self.query_one("#run-path", Input)
         box.display = True
-        box.focus()
+        self.set_focus(box)
 
     def action_evidence(self) -> None:
         self.query_one(Findings).open_evidence()

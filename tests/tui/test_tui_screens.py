@@ -148,9 +148,9 @@ def test_rules_are_found_by_words_of_either_language() -> None:
 def test_any_size_and_a_path_that_is_not_there(size: tuple[int, int]) -> None:
     async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
         for name in ("home", "check", "watch", "explain", "rules"):
-            app.action_go(name)
+            await app.action_go(name)
             await pilot.pause()
-        app.action_go("check")
+        await app.action_go("check")
         await pilot.pause()
         app.screen.judge(["/no/such/file.yaml"])  # type: ignore[attr-defined]
         await until(pilot, lambda: "no such file" in shown(app, "#verdict"))
