@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         if args.once:
             from doctor.session.reading import read_run
 
-            read_run(session, args.paths, lambda event: tell((event,)))
+            read_run(session, args.paths, lambda event: tell((event,)), parallel=not printer.wants_metrics)
         else:
             interrupted = _follow(args, session, tell, sinks)
     finally:

@@ -36,6 +36,12 @@ class Saves:
         if not self._saves or self._saves[-1].step != step:
             self._saves.append(Save(step, path))
 
+    def absorb(self, other: Saves) -> None:
+        """Takes over the saves that another log tells of; the ranks of a run save at the same steps."""
+        known = {save.step for save in self._saves}
+        merged = sorted([*self._saves, *(save for save in other._saves if save.step not in known)])
+        self._saves = deque(merged, maxlen=MOST_SAVES)
+
     def last(self) -> Optional[Save]:
         return self._saves[-1] if self._saves else None
 

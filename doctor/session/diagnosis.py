@@ -28,6 +28,7 @@ from doctor.session.traces import Source, Traces, family
 
 if TYPE_CHECKING:
     from doctor.records.block import MetricBlock
+    from doctor.session.parallel import Part
 
     Records = Union[Metric, MetricBlock]
 
@@ -68,6 +69,8 @@ class DiagnosisSession:
         self.saves = Saves()
         self.traces = Traces()
         self.notices: list[Notice] = []
+        #: every alarm in order, when somebody wants them: who put parts together
+        self.alarms: Optional[list[tuple[Origin, Alarm]]] = None
         self.sources: dict[str, Source] = {}
         self.streams: dict[Origin, RankStream] = {}
         #: rank -> the best kind of log (index in KINDS) that has given its steps
@@ -264,12 +267,45 @@ class DiagnosisSession:
                 yield from self._take(origin, alarm)
 
     def _share_points(self) -> None:
-        limit = max(64, min(POINTS, MOST_POINTS // len(self.streams)))
+        limit = max(64, min(POINTS, MOST_POINTS // max(1, len(self.streams))))
         for stream in self.streams.values():
             if limit < stream.curve.limit:
                 stream.curve.shrink(limit)
 
+    def part(self) -> Part:
+        """What was found in some of the logs of a run, to be put together with the others by `absorb`."""
+        from doctor.session.parallel import Part
+
+        return Part(
+            self.facts,
+            self.alarms or [],
+            self.streams,
+            self.sources,
+            self.traces,
+            self.saves,
+            self._hits,
+            self.scanner.tallies,
+            self.notices,
+        )
+
+    def absorb(self, part: Part) -> list[Event]:
+        """Takes over what another session has found in other logs of the same run."""
+        for name, value in vars(part.facts).items():
+            if getattr(self.facts, name) is None:
+                setattr(self.facts, name, value)
+        self.sources.update(part.sources)
+        self.streams.update(part.streams)
+        self.traces.absorb(part.traces)
+        self.saves.absorb(part.saves)
+        self.scanner.tallies.update(part.tallies)
+        self.notices.extend(part.notices)
+        self._keep(part.hits)
+        self._share_points()
+        return [event for origin, alarm in part.alarms for event in self._take(origin, alarm)]
+
     def _take(self, origin: Origin, alarm: Alarm) -> Iterator[Event]:
+        if self.alarms is not None:
+            self.alarms.append((origin, alarm))
         for event in self.incidents.take(origin, alarm):
             rule = event.finding.rule
             if event.kind == "resolved":

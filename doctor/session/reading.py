@@ -15,14 +15,18 @@ from doctor.records.reader import STDIN, STDIN_SOURCE, read
 from doctor.records.record import Notice
 from doctor.session.diagnosis import DiagnosisSession
 from doctor.session.incidents import Event
+from doctor.session.parallel import read_parts, worth_it
 from doctor.session.writers import written_now
 
 #: a configuration larger than this is none
 _LARGEST_CONFIG = 1 << 20
 
 
-def read_run(session: DiagnosisSession, paths: Sequence[str], tell: Callable[[Event], None]) -> list[LogFile]:
-    """Feeds all logs behind `paths` to the session, in the order of ranks, and ends it. Gives the logs.
+def read_run(
+    session: DiagnosisSession, paths: Sequence[str], tell: Callable[[Event], None], parallel: bool = False
+) -> list[LogFile]:
+    """Feeds all logs behind `paths` to the session, in the order of ranks, and ends it. Gives the logs. With `parallel`
+    several processes share large runs; step records are then not told one by one.
 
     Raises UsageError when a path is not there, or when none of the logs can be read.
     """
@@ -31,6 +35,26 @@ def read_run(session: DiagnosisSession, paths: Sequence[str], tell: Callable[[Ev
         settle(session, Path(path))
         if end_record(Path(path)) is not None:
             session.traces.all_finished = True
+    if parallel and worth_it(logs):
+        refused, done = None, 0
+        for part in read_parts(session.pack, session.facts, logs):
+            for event in session.absorb(part):
+                tell(event)
+            refused, done = refused or part.refused, done + part.read
+    else:
+        refused, done = read_logs(session, logs, tell)
+    if refused is not None and not done:
+        raise refused
+    over = not written_now(log.path for log in logs)
+    for event in session.end(over=over):
+        tell(event)
+    return logs
+
+
+def read_logs(
+    session: DiagnosisSession, logs: Sequence[LogFile], tell: Callable[[Event], None]
+) -> tuple[Optional[UsageError], int]:
+    """Feeds logs one after the other; what could not be read becomes a notice. Gives the first refusal and how many were read."""
     refused: Optional[UsageError] = None
     done = 0
     for log in logs:
@@ -38,14 +62,9 @@ def read_run(session: DiagnosisSession, paths: Sequence[str], tell: Callable[[Ev
             read_log(session, log, tell)
             done += 1
         except UsageError as error:
-            refused = error
+            refused = refused or error
             session.feed(Notice("unreadable", str(log.path), log.rank, detail=error.what.en))
-    if refused is not None and not done:
-        raise refused
-    over = not written_now(log.path for log in logs)
-    for event in session.end(over=over):
-        tell(event)
-    return logs
+    return refused, done
 
 
 def read_log(session: DiagnosisSession, log: LogFile, tell: Callable[[Event], None]) -> None:

@@ -138,6 +138,11 @@ class Traces:
         if trace.failed is None or (line.line or 0) < (trace.failed.line or 0):
             trace.failed = line
 
+    def absorb(self, other: Traces) -> None:
+        """Takes over the traces of other logs."""
+        self._traces.update(other._traces)
+        self.all_finished = self.all_finished or other.all_finished
+
     def finish(self, sources: Iterable[Source]) -> list[Trace]:
         """The traces with the last lines of their logs, in the order of logs and ranks."""
         ends = {source.name: source.last_line() for source in sources}
