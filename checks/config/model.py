@@ -364,10 +364,11 @@ def _dropouts(plan: Plan) -> Iterator[Value]:
 def dropout_integer(plan: Plan) -> Iterator[Finding]:
     for name in ("hidden_dropout", "attention_dropout"):
         value = plan.model.section.get(name)
-        if isinstance(value.value, int) and value.whole is not None:
+        number = value.number
+        if isinstance(value.value, int) and number is not None:
             yield dropout_integer.finding(
                 evidence=seen(plan, value, expected="0.0"),
-                fixes=(change(plan, value, float(value.whole), safe=True),),
+                fixes=(change(plan, value, float(number), safe=True),),
                 key=name,
             )
 

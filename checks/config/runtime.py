@@ -58,7 +58,7 @@ def mode_unknown(plan: Plan) -> Iterator[Finding]:
 def target_unknown(plan: Plan) -> Iterator[Finding]:
     value = plan.context.device_target
     known = {"Ascend", "GPU", "CPU", "auto"} if plan.dialect is Dialect.TRAINER else {"Ascend", "GPU", "CPU"}
-    if value.given and value.value is not None and value.value not in known:
+    if value.given and value.value is not None and value.text not in known:
         new = {"ascend": "Ascend", "npu": "Ascend", "gpu": "GPU", "cpu": "CPU", "cuda": "GPU"}.get(
             value.words.lower(), "Ascend"
         )

@@ -7,6 +7,8 @@ place of the anchor when the text itself stands elsewhere. Settings that are not
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Optional, Union
@@ -60,8 +62,13 @@ class Value:
 
     @property
     def number(self) -> Optional[Number]:
+        """The value when it is a number (true and false are not); an integer beyond every float is infinite."""
         value = self.value
-        return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return None
+        if isinstance(value, int) and abs(value) > sys.float_info.max:
+            return math.inf if value > 0 else -math.inf
+        return value
 
     @property
     def flag(self) -> Optional[bool]:
