@@ -94,6 +94,14 @@ def _assemble(
     shuffle = config.dataset.data_loader.shuffle
     batches = Batches(samples, args.per_device_train_batch_size, args.seed, shuffle, "train_dataset")
     started_on = runtime.start(args.device_target, args.mode, args.jit_level, folder.root / "dumps")
+    if args.optimizer_offload and started_on.device == "CPU":
+        raise UsageError(
+            Text(
+                "training_args.optimizer_offload: on the CPU the optimizer's states are in host memory already.",
+                "training_args.optimizer_offload：在 CPU 上优化器状态本来就在主机内存中。",
+            ),
+            Text("Set it to false here.", "请在本机设为 false。"),
+        )
 
     from doctor.trainer.evaluation import Evaluation
     from doctor.trainer.loop import Loop

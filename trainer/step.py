@@ -55,6 +55,9 @@ class AdamW(nn.Cell):  # type: ignore[misc]
         self.decayed = tuple(decays(item.name, item) for item in parameters)
         self.beta1, self.beta2 = args.adam_beta1, args.adam_beta2
         self.kernel = ops.AdamWeightDecay()
+        if args.optimizer_offload:
+            # The update runs on the host, where its states then stay; `assemble` refuses it where there is no device.
+            self.kernel.set_device("CPU")
         self.cast = ops.Cast()
         self.types = tuple(item.dtype for item in parameters)
         self.none = Tensor(0.0, ms.float32)

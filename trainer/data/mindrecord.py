@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
 from doctor.errors import UsageError
 from doctor.finding import Text
+from doctor.trainer.runtime import cores
 
 
-def read_columns(files: list[Path], columns: tuple[str, ...], length: int, name: str) -> dict[str, Any]:
+def read_columns(
+    files: list[Path], columns: tuple[str, ...], length: int, name: str, workers: Optional[int] = None
+) -> dict[str, Any]:
     """The columns as arrays (samples, length or length + 1) int32. Raises UsageError for a missing column and for rows
     of other lengths."""
     import mindspore.dataset as dataset
 
     try:
-        rows = dataset.MindDataset([str(file) for file in files], columns_list=list(columns), shuffle=False)
+        rows = dataset.MindDataset(
+            [str(file) for file in files],
+            columns_list=list(columns),
+            shuffle=False,
+            num_parallel_workers=workers or min(8, cores()),
+        )
         read = {column: [] for column in columns}  # type: dict[str, list[Any]]
         for row in rows.create_dict_iterator(num_epochs=1, output_numpy=True):
             for column in columns:

@@ -14,6 +14,7 @@ from doctor.errors import UsageError
 from doctor.finding import Text
 from doctor.trainer.data.settings import FOREIGN, DatasetSettings, Source
 from doctor.trainer.data.tokenizer import Tokenizer, load_tokenizer
+from doctor.trainer.runtime import cores
 
 IGNORED = -100
 Ids = Any
@@ -35,10 +36,27 @@ class Samples:
 def load_samples(settings: DatasetSettings, length: int, vocab_size: int, seed: int, name: str) -> Samples:
     """All samples of a data set in memory. Raises UsageError when there are none, when an id is beyond the
     vocabulary, or when the labels are not the next tokens."""
+    _check_workers(settings, name)
     columns = _columns(settings, length, vocab_size, seed, name)
     samples = label(columns, length, settings.shift_labels, name)
     check_ids(samples, vocab_size, name)
     return samples
+
+
+def _check_workers(settings: DatasetSettings, name: str) -> None:
+    """Raises UsageError for more workers than cores, as MindSpore itself refuses them later and less plainly."""
+    workers, available = settings.num_parallel_workers, cores()
+    if workers is not None and workers > available:
+        raise UsageError(
+            Text(
+                f"{name}.num_parallel_workers: {workers} workers on {available} cores.",
+                f"{name}.num_parallel_workers：{workers} 个 worker，而本机可用 {available} 核。",
+            ),
+            Text(
+                f"Set it to {available}, or leave it out: the default follows the machine.",
+                f"请设为 {available}，或不设置：默认按本机核数。",
+            ),
+        )
 
 
 def _columns(settings: DatasetSettings, length: int, vocab_size: int, seed: int, name: str) -> dict[str, Ids]:
@@ -60,7 +78,7 @@ def _columns(settings: DatasetSettings, length: int, vocab_size: int, seed: int,
     if source.type == "MindDataset":
         from doctor.trainer.data.mindrecord import read_columns
 
-        return read_columns(files, settings.input_columns, length, name)
+        return read_columns(files, settings.input_columns, length, name, settings.num_parallel_workers)
     tokenizer = load_tokenizer(settings.tokenizer)
     if tokenizer.vocab_size > vocab_size:
         raise UsageError(
