@@ -46,7 +46,7 @@ ACTIONS = (
     Action("v", "view", WORDS["watch"], "train"),
     Action("slash", "find", WORDS["search_key"], "rules"),
     Action("l", "switch_language", WORDS["language"]),
-    Action("d", "switch_theme", WORDS["theme"]),
+    Action("d", "switch_theme", WORDS["theme"], footer=False),
     Action("f1", "help", WORDS["help"]),
     Action("q", "quit", WORDS["quit"]),
 )

@@ -34,6 +34,7 @@ class Findings(Horizontal):
 
     DEFAULT_CSS = """
     Findings { height: 1fr; }
+    Findings.empty { display: none; }
     Findings #finding-table { width: 2fr; height: 1fr; max-height: 100%; border: none; padding: 0; background: transparent; }
     Findings #finding-side { width: 3fr; height: 1fr; border-left: solid $primary; }
     Findings #finding-scroll { height: 3fr; padding: 0 1; }
@@ -48,7 +49,7 @@ class Findings(Horizontal):
     """
 
     def __init__(self, lang: str, id: str = "findings") -> None:
-        super().__init__(id=id)
+        super().__init__(id=id, classes="empty")
         self.lang = lang
         self.findings: tuple[Finding, ...] = ()
         self.opened: Optional[Finding] = None
@@ -82,6 +83,9 @@ class Findings(Horizontal):
         if len(findings) > MOST:
             table.add_option(Option(Styled(say("more", lang, count=len(findings) - MOST), "dim"), disabled=True))
         table.highlighted = row if row >= 0 else None
+        self.set_class(not shown, "empty")
+        if shown and self.screen.focused is None:
+            self.call_after_refresh(self.screen.set_focus, table)
         self._open(shown[row] if row >= 0 else None)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:

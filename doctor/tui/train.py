@@ -46,7 +46,9 @@ class TrainScreen(DoctorScreen):
             yield Static(id="train-interventions", markup=False)
 
     def on_mount(self) -> None:
-        self.query_one("#examples", OptionList).add_options(self.doctor.services.examples())
+        examples = self.query_one("#examples", OptionList)
+        examples.add_options(self.doctor.services.examples())
+        examples.highlighted = 0 if examples.option_count else None
         super().on_mount()
         self.set_interval(PAINT, self.paint)
 

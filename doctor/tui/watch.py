@@ -151,12 +151,14 @@ class WatchScreen(DoctorScreen):
 
     def paint(self) -> None:
         """Draws what is known now."""
-        if self.paused or not self.is_mounted:
+        if not self.is_mounted or not self.is_attached:
             return
         last = self.view.last
         status = self._status(last)
         status.truncate(max(10, self.size.width - 2), overflow="ellipsis")
         self.query_one("#status", Static).update(status)
+        if self.paused:
+            return
         self.query_one("#meters", Static).update(row(self.meters, self.size.width - 2, self.doctor.unicode))
         self._paint_plot()
         self._paint_ranks()
@@ -189,24 +191,27 @@ class WatchScreen(DoctorScreen):
         text = Styled(no_wrap=True, overflow="ellipsis")
         if self._problem:
             return text.append(self._problem, "red")
-        state = "paused" if self.paused else self.state
-        if self.paths:
-            text.append(f" {say(state, self.lang)} ", "reverse" if self.paused else "")
-        text.append(" ".join(visible(path, 48) for path in self.paths), "bold")
-        if last is None:
+        if not self.paths:
             return text
-        total = f"/{self.view.total}" if self.view.total else ""
-        parts = [f"{say('step', self.lang)} {last.at}{total}"]
+        state = "paused" if self.paused else self.state
+        text.append(f" {say(state, self.lang)} ", "reverse" if self.paused else "")
+        if last is not None:
+            total = f"/{self.view.total}" if self.view.total else ""
+            text.append(say("step", self.lang, at=f"{last.at}{total}"), "bold")
+            text.append("  " + "  ".join(self._measured(last)) + "  ")
+        return text.append(" ".join(visible(path, 48) for path in self.paths), "dim")
+
+    def _measured(self, last: Metric) -> list[str]:
+        """The values of the last step, and how long the rest will take."""
+        left = self.view.seconds_left() if self.state == "live" else None
+        parts = [f"{say('left', self.lang)} {_duration(left)}"] if left else []
         for name, short in (("loss", "loss"), ("lr", "lr"), ("grad_norm", "norm"), ("loss_scale", "scale")):
             value = getattr(last, name)
             if value is not None:
                 parts.append(f"{short} {_number(value)}")
         if last.step_time_ms:
             parts.append(f"{last.step_time_ms:.0f} ms")
-        left = self.view.seconds_left() if self.state == "live" else None
-        if left:
-            parts.insert(1, f"{say('left', self.lang)} {_duration(left)}")
-        return text.append("  " + "  ".join(parts))
+        return parts
 
     def _paint_ranks(self) -> None:
         grid = self.query_one("#rank-grid", Static)

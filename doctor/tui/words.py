@@ -35,7 +35,7 @@ WORDS: dict[str, Text] = {
     "paste": Text("Paste an error message, code or rule id, or a path", "粘贴报错、错误码、规则编号，或输入路径"),
     "search": Text("Search id, name or words", "搜索编号、名称或文字"),
     "run_path": Text("Run folder or log file", "训练目录或日志文件"),
-    "filter": Text("All / errors", "全部/仅错误"),
+    "filter": Text("Errors only", "仅看错误"),
     "fix": Text("Fix", "修复"),
     "fix_none": Text("Nothing to fix automatically.", "没有可自动修复的项。"),
     "fix_question": Text(
@@ -71,7 +71,7 @@ WORDS: dict[str, Text] = {
         "Tab moves on, arrows choose, Enter opens, Esc leaves a text field or a window, ctrl+p lists all commands.",
         "Tab 切换焦点，方向键选择，回车打开，Esc 离开输入框或窗口，ctrl+p 列出所有命令。",
     ),
-    "step": Text("step", "步"),
+    "step": Text("step {at}", "第 {at} 步"),
     "not_finite": Text("not finite: {count}", "非有限值：{count}"),
     "other_plots": Text("m: {names}", "m：{names}"),
     "ranks_all": Text("{count} ranks", "共 {count} 个 rank"),

@@ -144,18 +144,12 @@ def test_rules_are_found_by_words_of_either_language() -> None:
     play(script)
 
 
-@pytest.mark.parametrize("size", [(20, 5), (80, 24), (200, 50)])
-def test_any_size_and_a_path_that_is_not_there(size: tuple[int, int]) -> None:
+def test_a_path_that_is_not_there_is_said() -> None:
     async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
-        for name in ("home", "check", "watch", "explain", "rules"):
-            await app.action_go(name)
-            await pilot.pause()
-        await app.action_go("check")
-        await pilot.pause()
         app.screen.judge(["/no/such/file.yaml"])  # type: ignore[attr-defined]
         await until(pilot, lambda: "no such file" in shown(app, "#verdict"))
 
-    play(script, size)
+    play(script, start="check")
 
 
 def test_control_sequences_of_a_log_do_not_reach_the_screen(tmp_path: Path) -> None:

@@ -1,0 +1,201 @@
+"""What stands on the screen at each size, in both languages: nothing cut off, nothing run over, no crash."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+from textual.pilot import Pilot
+from textual.widgets import Footer, OptionList, Static
+
+from doctor.commands.home import services
+from doctor.finding import Evidence, Finding, Fix, Severity, Text
+from doctor.report.model import Report
+from doctor.rule import Rule
+from doctor.tui.actions import ROOMS
+from doctor.tui.app import DoctorApp
+from doctor.tui.meters import Meter
+
+SIZES = ((80, 24), (120, 36), (200, 50))
+HOSTILE = "\x1b[31m[red]x[/red] \x1b]0;owned\x07 {step} 显存不足" + "长" * 300
+
+
+def finding(number: int = 1, source: str = "run.yaml", **more: Any) -> Finding:
+    values: dict[str, Any] = {
+        "rule": f"CFG-ABC-{number % 1000:03d}",
+        "name": "heads-do-not-divide",
+        "severity": Severity.ERROR,
+        "category": "config",
+        "title": Text(f"The heads do not divide the hidden size {number}", f"注意力头数不能整除隐藏层大小 {number}"),
+        "message": Text("4096 % 30 = 16.", "4096 % 30 = 16。"),
+        "evidence": (Evidence("value", source, line=2, key="num_heads", text="num_heads: 30"),),
+        "fixes": (Fix(Text("Set 32.", "改为 32。"), command="doctor check run.yaml --fix"),),
+    }
+    return Finding(**{**values, **more})
+
+
+def report(*findings: Finding) -> Report:
+    return Report("check", findings, headline=(Text("MindFormers config", "MindFormers 配置"),))
+
+
+def play(script: Callable[[DoctorApp, Pilot[None]], Awaitable[None]], given: Report, **options: Any) -> None:
+    size = options.pop("size", (80, 24))
+    rule = Rule(
+        "CFG-ABC-001",
+        "a-name",
+        Severity.ERROR,
+        "config",
+        Text("title", "标题"),
+        Text("why", "原因"),
+        Text("fix", "修复"),
+    )
+    stubs = replace(
+        services(),
+        check=lambda targets: given,
+        rules=lambda: [rule],
+        meters=lambda: [Meter("CPU", 0.5, "50%"), Meter("RAM", 0.99, "99/100 GB")],
+        recent=lambda: ["output/a"],
+    )
+
+    async def run() -> None:
+        app = DoctorApp(stubs, options.pop("lang", "en"), **options)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await script(app, pilot)
+
+    asyncio.run(run())
+
+
+def rows(app: DoctorApp) -> list[str]:
+    return [strip.text for strip in app.screen._compositor.render_strips()]
+
+
+async def until(pilot: Pilot[None], true: Callable[[], bool]) -> None:
+    for _ in range(400):
+        if true():
+            return
+        await pilot.pause(0.05)
+    raise AssertionError("it did not come")
+
+
+@pytest.fixture(autouse=True)
+def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "run.yaml").write_text("model:\n  num_heads: 30\n  hidden_size: 4096\n")
+    for rank in range(4):
+        behind = 20 if rank == 2 else 0
+        lines = (f"epoch: 1 step: {step}, loss is {5 / step}\n" for step in range(1, 60 - behind))
+        (tmp_path / f"worker_{rank}.log").write_text("".join(lines))
+
+
+def test_nothing_is_cut_off_at_any_size_in_either_language() -> None:
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: len(app.watching.view.ranks) == 4)
+        for lang in ("en", "zh"):
+            if app.lang != lang:
+                app.action_switch_language()
+            for size in SIZES:
+                await pilot.resize_terminal(*size)
+                for name in [name for _, name in ROOMS if size == SIZES[0]] or ["check", "watch"]:
+                    await app.action_go(name)
+                    if name == "check":
+                        app.screen.action_again()  # type: ignore[attr-defined]
+                    where = (name, lang, size)
+                    last = "退出" if lang == "zh" else "Quit"
+                    await until(pilot, lambda last=last: last in rows(app)[-1])
+                    assert app.screen.query_one(Footer).max_scroll_x == 0, where
+                    assert {cell_len(row) for row in rows(app)} == {size[0]}, where
+                    assert ("规则" if lang == "zh" else "Rules") in rows(app)[0], where
+                    if name == "watch":
+                        text = "\n".join(rows(app))
+                        assert "59" in text and ("落后 20 步" if lang == "zh" else "20 steps behind") in text, where
+                    if name == "check":
+                        await until(pilot, lambda: "CFG-ABC-001" in "\n".join(rows(app)))
+                    if name == "check" and size[0] > 100:
+                        await until(pilot, lambda: ">2   num_heads: 30" in "\n".join(rows(app)))
+
+    play(script, report(finding()), start="watch", paths=[f"worker_{rank}.log" for rank in range(4)])
+
+
+def test_a_terminal_too_small_gets_a_plain_sentence() -> None:
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        for size in ((1, 1), (20, 5), (39, 30), (200, 9)):
+            await pilot.resize_terminal(*size)
+            for _, name in ROOMS if size in ((1, 1), (20, 5)) else ROOMS[:1]:
+                await app.action_go(name)
+                await pilot.pause()
+            if size != (1, 1):
+                await until(pilot, lambda: "too small" in " ".join(" ".join(rows(app)).split()))
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: "Quit" in rows(app)[-1])
+
+    play(script, report(), size=(1, 1))
+
+
+def test_plain_characters_only_where_the_terminal_draws_none() -> None:
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: len(app.watching.view.ranks) == 1)
+        for _, name in ROOMS:
+            await app.action_go(name)
+            await pilot.pause(0.1)
+            drawn = app.screen._compositor.render_strips()
+            plain = [strip.apply_filter(app.get_line_filters()[-1], app.screen.background_colors[1]) for strip in drawn]
+            text = re.sub("[\u4e00-\u9fff]", "", "\n".join(strip.text for strip in plain))
+            assert text.isascii(), (name, sorted({char for char in text if ord(char) > 127}))
+            assert all(cell_len(strip.text) == 80 for strip in plain)
+
+    play(script, report(finding()), start="watch", paths=["worker_0.log"], unicode=False)
+
+
+def test_ten_thousand_findings_and_hostile_text_are_shown() -> None:
+    hostile = finding(0, title=Text(HOSTILE, HOSTILE), message=Text(HOSTILE, HOSTILE))
+    many = report(hostile, *(finding(number) for number in range(1, 10_000)))
+
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        await pilot.press("g")
+        table = app.screen.query_one("#finding-table", OptionList)
+        await until(pilot, lambda: table.option_count > 500)
+        assert table.option_count == 501
+        await pilot.pause(0.1)
+        text = "\n".join(rows(app))
+        assert "[red]x[/red]" in text and "\x1b" not in text and "\x07" not in text
+        assert {cell_len(row) for row in rows(app)} == {80}
+        await pilot.press("end")
+        assert "9500" in str(table.get_option_at_index(500).prompt)
+
+    play(script, many, start="check")
+
+
+def test_the_keys_of_the_screens(tmp_path: Path) -> None:
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        await pilot.press("g")
+        table = app.screen.query_one("#finding-table", OptionList)
+        await until(pilot, lambda: table.option_count == 2)
+        await pilot.press("x")
+        assert table.option_count == 1, "errors only"
+        await pilot.press("v")
+        await until(pilot, lambda: any(">2" in row and "num_heads" in row for row in rows(app)))
+        await pilot.press("escape", "f1")
+        await pilot.pause()
+        assert any("Errors only" in row for row in rows(app))
+        await pilot.press("escape", "d")
+        assert app.theme == "textual-light"
+        (tmp_path / "run.yaml").unlink()
+        await pilot.press("v")
+        await until(pilot, lambda: any("cannot be read" in row for row in rows(app)))
+        await pilot.press("escape", "slash", "h", "w", "escape")
+        assert app.screen.query_one("#target").value == "hw", "letters are text while something is typed"  # type: ignore[attr-defined]
+        await pilot.press("w", "slash")
+        await pilot.press(*"worker_0.log", "enter")
+        await until(pilot, lambda: "step 59" in str(app.screen.query_one("#status", Static).render()))
+        await pilot.press("p")
+        assert "paused" in str(app.screen.query_one("#status", Static).render())
+
+    play(script, report(finding(), finding(2, severity=Severity.INFO)), start="check")
