@@ -100,9 +100,21 @@ class Supervisor:
                 if wanted is not None:
                     return wanted
         self._tell(watch.step(0.0))
-        if self.plan.auto_fix and not self._signalled and self._child.code not in (EXIT_USAGE,):
-            return self._cure(config)
-        return None
+        if not self.plan.auto_fix or self._signalled or self._child.code == EXIT_OK:
+            return None
+        if self._child.code == EXIT_USAGE:
+            return self._cure_of_start(config)
+        return self._cure(config)
+
+    def _cure_of_start(self, config: RunConfig) -> Optional[tuple[Finding, Remedy, str]]:
+        """More data workers than cores: the trainer refuses to start, so that no step line can tell of it."""
+        rule = self.session.pack.get("RUN-HOST-003")
+        workers, cores = config.dataset.num_parallel_workers, runtime.cores()
+        if rule is None or workers is None or workers <= cores or self.plan.most_interventions < 1:
+            return None
+        finding = rule.rule.finding(workers=workers, cores=cores)
+        remedy = remedy_for(finding, config, cores)
+        return (finding, remedy, "safe") if remedy is not None else None
 
     def _cure(self, config: RunConfig) -> Optional[tuple[Finding, Remedy, str]]:
         """The first finding that stands, is a cause, and has a remedy that is consented to."""

@@ -208,3 +208,18 @@ def test_interrupted_while_it_sets_up(tmp_path: Path, faulty: Path) -> None:
         child.communicate(timeout=60)
         assert child.returncode == 130
     assert json.loads((tmp_path / "out" / "end.json").read_text())["state"] == "interrupted"
+
+
+@pytest.mark.heavy
+def test_more_workers_than_cores_is_cured_before_the_first_step(tmp_path: Path) -> None:
+    config = json.loads(json.dumps(OVERFLOWS))
+    config["training_args"].update(mixed_precision="O0", loss_scale=None, max_steps=2)
+    config["train_dataset"]["num_parallel_workers"] = 4096
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
+    told = doctor("train", "run.yaml", "--output-dir", "a", "--lang", "en", cwd=tmp_path)
+    assert told.returncode == 2
+    assert "4096 workers on" in told.stderr
+    done = doctor("train", "run.yaml", "--output-dir", "b", "--lang", "en", "--auto-fix", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    row = json.loads((tmp_path / "b" / "interventions.jsonl").read_text())
+    assert row["edits"][0]["key"] == "train_dataset.num_parallel_workers"
