@@ -120,8 +120,8 @@ class Findings(Horizontal):
         if changed:
             self.query_one("#finding-scroll").scroll_home(animate=False)
         item = next((item for item in finding.evidence if _in_file(item)), None)
-        source.display = item is not None
-        if item is not None and self.app.size.width >= TWO:
+        source.display = item is not None and self.app.size.width >= TWO
+        if item is not None and source.display:
             self.run_worker(partial(self._read, item), thread=True, exclusive=True, group="excerpt")
 
     def _read(self, item: Evidence) -> None:
@@ -136,7 +136,7 @@ class Findings(Horizontal):
 
     def _show_source(self, item: Evidence, rows: list[Line]) -> None:
         pane = self.query_one("#finding-source", Static)
-        pane.display = bool(rows)
+        pane.display = bool(rows) and self.app.size.width >= TWO
         height = max(3, pane.content_size.height)
         at = next((n for n, row in enumerate(rows) if row.marked), 0)
         first = max(0, min(at - height // 2, len(rows) - height))
