@@ -25,7 +25,7 @@ from doctor.session.incidents import Event, Origin
 from doctor.session.traces import Source, Traces
 
 #: bytes in all from which starting processes pays
-WORTH = 64 << 20
+WORTH = 24 << 20
 #: logs that one task reads, so that the tasks of large runs are of about one size
 TASKS_PER_CORE = 4
 
