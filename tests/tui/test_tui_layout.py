@@ -95,13 +95,14 @@ def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / f"worker_{rank}.log").write_text("".join(lines))
 
 
-def test_nothing_is_cut_off_at_any_size_in_either_language() -> None:
+@pytest.mark.parametrize("sizes", [SIZES[:1], pytest.param(SIZES[1:], marks=pytest.mark.heavy)])
+def test_nothing_is_cut_off_at_any_size_in_either_language(sizes: tuple[tuple[int, int], ...]) -> None:
     async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
         await until(pilot, lambda: len(app.watching.view.ranks) == 4)
         for lang in ("en", "zh"):
             if app.lang != lang:
                 app.action_switch_language()
-            for size in SIZES:
+            for size in sizes:
                 await pilot.resize_terminal(*size)
                 for name in [name for _, name in ROOMS if size == SIZES[0]] or ["check", "watch"]:
                     await app.action_go(name)
@@ -199,3 +200,20 @@ def test_the_keys_of_the_screens(tmp_path: Path) -> None:
         assert "paused" in str(app.screen.query_one("#status", Static).render())
 
     play(script, report(finding(), finding(2, severity=Severity.INFO)), start="check")
+
+
+def test_without_colour_everything_is_grey(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        await pilot.press("g")
+        await until(pilot, lambda: "CFG-ABC-001" in "\n".join(rows(app)))
+        for strip in app.screen._compositor.render_strips():
+            for line_filter in app.get_line_filters():
+                strip = strip.apply_filter(line_filter, app.screen.background_colors[1])
+            for segment in strip:
+                for colour in (segment.style.color, segment.style.bgcolor) if segment.style else ():
+                    assert colour is None or colour.triplet is None or len(set(colour.triplet)) == 1
+        assert any(row.startswith("x CFG-ABC-001") for row in rows(app)), "severity has a sign of its own"
+
+    play(script, report(finding()), start="check")
