@@ -11,7 +11,7 @@ from doctor.records.block import TEXT_LIMIT, MetricBlock
 from doctor.records.bulk import read_bulk
 from doctor.records.columns import Text
 from doctor.records.record import Chunk, Metric
-from doctor.records.stream import Stream
+from doctor.records.stream import Stream, counting
 from doctor.records.template import Template
 
 #: a line without one of these is no step line; looked for in bytes, before anything else is done with it
@@ -50,6 +50,7 @@ class MetricReader:
             return [*self._single(chunk, stream, _candidates(chunk.data, 0, len(chunk.data)))]
         if self._room is None:
             self._room = Text()
+        before, main = stream.counters(), stream.main
         bulk = read_bulk(chunk, stream, self._room)
         if bulk is None:
             stream.used.clear()
@@ -58,7 +59,12 @@ class MetricReader:
             return [*found]
         if len(bulk.others) > len(bulk.block):
             stream.main = None
-        return self._mixed(chunk, stream, bulk.block, bulk.others)
+        items = self._mixed(chunk, stream, bulk.block, bulk.others)
+        if stream.counting != counting(before) or _other_epochs(chunk, items, main):
+            # what stands between the records changes how epochs are counted: line by line it does so where it stands
+            stream.restore(before)
+            return [*self._single(chunk, stream, _candidates(chunk.data, 0, len(chunk.data)))]
+        return items
 
     def _mixed(
         self, chunk: Chunk, stream: Stream, block: MetricBlock, others: list[tuple[int, int]]
@@ -100,6 +106,17 @@ class MetricReader:
             }
             for fields in found:
                 yield Metric.of({**base, **fields})
+
+
+def _other_epochs(chunk: Chunk, items: list[Union[MetricBlock, Metric]], main: Optional[Template]) -> bool:
+    """Whether records of another make than the main one name an epoch."""
+    label = main.columns.label if main is not None and main.columns is not None else b""
+    for item in items:
+        if isinstance(item, Metric) and item.epoch is not None:
+            start = item.offset - chunk.offset
+            if label not in chunk.data[start : chunk.data.find(b"\n", start)]:
+                return True
+    return False
 
 
 @lru_cache(maxsize=1)

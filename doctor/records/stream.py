@@ -24,6 +24,14 @@ PATIENCE = 64
 FEWEST = 64
 
 
+_COUNTERS = ("zero_based", "continuous", "_bar", "last_step", "last_epoch", "last_gap", "names")
+
+
+def counting(counters: tuple[object, ...]) -> tuple[object, ...]:
+    """`Stream.counting` when `counters` was taken."""
+    return counters[:2]
+
+
 class Stream:
     """The state of one source."""
 
@@ -64,6 +72,20 @@ class Stream:
         if not whole:
             found = [fields for fields in found if not self._torn(fields, raw)]
         return [self.complete(fields) for fields in found]
+
+    def counters(self) -> tuple[object, ...]:
+        """Where the counting of steps and epochs stands, for `restore`."""
+        return tuple(getattr(self, name) for name in _COUNTERS)
+
+    @property
+    def counting(self) -> tuple[object, ...]:
+        """What was found out about how epochs and steps are counted."""
+        return self.zero_based, self.continuous
+
+    def restore(self, counters: tuple[object, ...]) -> None:
+        """Goes back to where `counters` was taken: what was read since is read again."""
+        for name, value in zip(_COUNTERS, counters):
+            setattr(self, name, value)
 
     def _known(self, raw: bytes) -> Optional[Fields]:
         for number, template in enumerate(self.templates):

@@ -146,3 +146,22 @@ def test_any_cutting_of_the_bytes_gives_the_same_metrics(
 def test_rubbish_raises_nothing(data: bytes) -> None:
     for metric in feed(b"step: 1, loss: " + data + b" loss " + data[::-1]):
         metric.to_event()
+
+
+def test_epochs_of_another_make_between_the_lines_count_where_they_stand() -> None:
+    """A script's own line names epoch 7 just before the framework's first line of epoch 8: read in bulk or one by
+    one, the framework's steps are placed alike."""
+    make = next(item for item in MAKES if item.name == "mindformers")
+    common = {"loss": 2.5, "norm": 1.25, "lr": 1.5e-05, "flag": False, "time": 316, "rank": 0, "scale": "1.0",
+              "work": 1.05, "epochs": 365, "steps": 160964, "epoch": 6}  # fmt: skip
+    lines = [make.write({**common, "step": step})[0] for step in range(1, 400)]
+    lines += ["epoch: 7 step: 3, loss is 2.5epoch: 7 step: 4, loss is 2.25"]
+    lines += [make.write({**common, "epoch": 8, "step": step})[0] for step in range(5, 9)]
+    first = "".join(line + "\n" for line in lines[:200]).encode() + b"." * BULK_BYTES + b"\n"
+    data = "".join(line + "\n" for line in lines).encode() + b"." * BULK_BYTES + b"\n"
+    bulk, single = MetricReader(), MetricReader()
+    for reader in (bulk, single):
+        reader.feed(Chunk("run.log", first, 0, 1))
+    found = bulk.feed(Chunk("run.log", data, len(first), 202))
+    single._streams["run.log"].main = None
+    assert rows(found) == rows(single.feed(Chunk("run.log", data, len(first), 202)))
