@@ -7,6 +7,7 @@ import json
 import sys
 from typing import Any, Optional, Protocol, TextIO
 
+from doctor.errors import EXIT_OK, EXIT_USAGE
 from doctor.finding import Severity, Text
 from doctor.records.record import Metric
 from doctor.report.model import Report
@@ -78,13 +79,19 @@ class Printer:
             ):
                 self.out.write(line + "\n")
         self.out.flush()
-        return exit_code(report, self.args.fail_on)
+        return exit_code(report, self.args.fail_on) or (EXIT_USAGE if report.unknown else EXIT_OK)
 
 
 def report_of(session: DiagnosisSession) -> Report:
     """What the session has found, as a report."""
     findings = session.findings()
-    return Report("watch", findings, next_command=_next(session, findings), headline=_headline(session))
+    return Report(
+        "watch",
+        findings,
+        next_command=_next(session, findings),
+        headline=_headline(session),
+        unknown=not session.lines and not findings,  # nothing was written: that is no good sign, nor a bad one
+    )
 
 
 def _headline(session: DiagnosisSession) -> tuple[Text, ...]:

@@ -264,3 +264,11 @@ def test_own_output_is_not_read(tmp_path: Path) -> None:
     assert done.returncode == 0
     rows = events((tmp_path / "out.log").read_text())
     assert rows[-1]["lines"] == 65
+
+
+@pytest.mark.parametrize("form", ["text", "jsonl"])
+def test_a_log_without_a_line_is_neither_good_nor_bad(doctor: Any, tmp_path: Path, form: str) -> None:
+    (tmp_path / "worker_0.log").write_bytes(b"")
+    done = doctor("watch", "--once", "--format", form, "worker_0.log")
+    assert done.returncode == 2
+    assert ("Unknown" if form == "text" else '"verdict": "unknown"') in done.stdout.splitlines()[-1]
