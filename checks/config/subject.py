@@ -22,7 +22,7 @@ _DIALECTS = {
     Dialect.PYNATIVE: Text("PyNative config", "PyNative 配置"),
     Dialect.TRAINER: Text("config of the built-in trainer", "内置训练器配置"),
     Dialect.HUGGINGFACE: Text("Hugging Face model config", "Hugging Face 模型配置"),
-    Dialect.OTHER: Text("YAML that is no training run", "非训练任务的 YAML"),
+    Dialect.OTHER: Text("YAML of no training program that is known here", "不属于已知训练程序的 YAML"),
 }
 _SILENCE = re.compile(r"#\s*doctor:\s*ignore(?:\s*=\s*([A-Za-z0-9_,\s-]+))?")
 

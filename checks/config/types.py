@@ -162,6 +162,21 @@ def boolean_text(plan: Plan) -> Iterator[Finding]:
             key=value.key,
             text=shown(value),
         )
+    judged = {value.key for value, _, _ in _all_faults(plan)}
+    for value in plan.root.walk():
+        word = value.words.lower()
+        # The word alone tells where the table knows no kind or takes any text; a correct word may be wanted as text.
+        if not 3 <= len(word) <= 6 or value.key in judged:
+            continue
+        meant = nearest(word, ("true", "false"), 0.74)
+        if meant is not None and (word == meant or sorted(word) == sorted(meant) or abs(len(word) - len(meant)) == 1):
+            yield boolean_text.finding(
+                evidence=seen(plan, value, expected="True or False"),
+                fixes=(change(plan, value, meant == "true"),),
+                severity=Severity.INFO if word == meant else Severity.WARNING,
+                key=value.key,
+                text=shown(value),
+            )
 
 
 @check(

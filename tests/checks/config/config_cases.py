@@ -466,6 +466,7 @@ BAD: tuple[Case, ...] = (
     Case("CFG-TYP-001", "trainer", {"training_args.learning_rate": "3e-4"}),
     Case("CFG-TYP-002", "legacy", {"runner_config.epochs": "two"}),
     Case("CFG-TYP-003", "legacy", {f"{_M}.num_layers": 32.5}),
+    Case("CFG-TYP-004", "legacy", {"train_dataset.data_loader.mystery_switch": "Ture"}),
     Case("CFG-TYP-004", "legacy", {f"{_P}.use_seq_parallel": "False"}),
     Case("CFG-TYP-005", "legacy", {f"{_P}.vocab_emb_dp": 1}),
     Case("CFG-TYP-006", "legacy", {f"{_P}.data_parallel": True}),
