@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,13 @@ SHARED = ROOT.parent / "shared"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test that asks for the `shared` fixture carries the marker, so that CI can run those by themselves."""
+    """Tests that ask for the `shared` or the `mindspore` fixture carry the marker of that name."""
     for item in items:
-        if "shared" in getattr(item, "fixturenames", ()):
+        asked = getattr(item, "fixturenames", ())
+        if "shared" in asked:
             item.add_marker(pytest.mark.shared)
+        if "mindspore" in asked:
+            item.add_marker(pytest.mark.mindspore)
 
 
 #: a finished command: exit code, stdout, stderr
@@ -30,6 +34,30 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("no ../shared here")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def mindspore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """MindSpore in graph mode on the CPU; skips where it is not installed."""
+    pytest.importorskip("mindspore")
+    import warnings
+
+    from doctor.trainer import runtime
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        runtime.start("CPU", dumps=tmp_path_factory.mktemp("dumps"))
+        import mindspore as ms
+
+    yield ms
+
+
+@pytest.fixture(autouse=True)
+def started_mindspore(request: pytest.FixtureRequest) -> None:
+    """A process starts MindSpore once, and its device cannot be set after the first kernel has run: whichever test
+    of it comes first, it is started the trainer's way."""
+    if request.node.get_closest_marker("mindspore") is not None:
+        request.getfixturevalue("mindspore")
 
 
 @pytest.fixture
