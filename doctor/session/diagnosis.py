@@ -160,7 +160,7 @@ class DiagnosisSession:
     def findings(self) -> tuple[Finding, ...]:
         """What is open, the likeliest cause first, then as information what was over before the end."""
         found = [self._advised(finding) for finding in self._reasoned()]
-        return (*found, *self.incidents.closed())
+        return (*found, *(placed(finding, self.place) for finding in self.incidents.closed()))
 
     def open_findings(self) -> tuple[Finding, ...]:
         """What was last said of each rule that is open, in the order of ids."""
@@ -239,12 +239,20 @@ class DiagnosisSession:
             if kind > best:
                 return None
             self._kinds[rank] = kind
+            self._give_way(rank)
         origin = (source.family, rank)
         stream = self.streams.get(origin)
         if stream is None:
             stream = self.streams[origin] = RankStream(source.family, rank, self.facts)
             self._share_points()
         return stream
+
+    def _give_way(self, rank: Optional[int]) -> None:
+        """A better log of the rank has turned up and tells its steps from the first: what the one before it has
+        raised is taken back without a word, or it would stand for ever."""
+        for origin in [known for known in self.streams if known[1] == rank]:
+            del self.streams[origin]
+            self.incidents.forget(origin)
 
     def _mark(self, mark: Mark) -> Iterator[Event]:
         note(self.facts, mark)
@@ -317,7 +325,7 @@ class DiagnosisSession:
             if known is not None:
                 finding = finding.with_(root_cause=known.root_cause, explains=known.explains)
             self._said[rule] = finding
-            yield Event(event.kind, finding)
+            yield Event(event.kind if known is None else "updated", finding)
 
     def _compare(self) -> Iterator[Event]:
         if len(self.streams) < 2:

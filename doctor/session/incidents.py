@@ -100,6 +100,14 @@ class Incidents:
         self._closed.append(finding)
         yield Event("resolved", finding)
 
+    def forget(self, origin: Origin) -> None:
+        """Takes back what `origin` has raised and not resolved: another log speaks for it from now on."""
+        for rule in list(self._open):
+            alarms = self._open[rule].alarms
+            alarms.pop(origin, None)
+            if not alarms:
+                del self._open[rule]
+
     def onset(self, rule: str) -> Optional[int]:
         incident = self._open.get(rule)
         return incident.primary()[1].onset if incident is not None else None
