@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any, Optional
 
 from doctor.errors import UsageError
+from doctor.examples import examples
 from doctor.finding import Text
 from doctor.plan.reader import Document, parse, read_document
 from doctor.trainer.arguments import TrainingArguments
@@ -78,12 +78,6 @@ class RunConfig:
         if self.eval_dataset is not None:
             row["eval_dataset"] = self.eval_dataset.effective()
         return row
-
-
-def examples() -> dict[str, Any]:
-    """The packaged examples by name."""
-    folder = resources.files("doctor.examples")
-    return {item.name[: -len(".yaml")]: item for item in folder.iterdir() if item.name.endswith(".yaml")}
 
 
 def load_config(word: str) -> RunConfig:

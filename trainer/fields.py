@@ -10,6 +10,7 @@ import dataclasses
 import difflib
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Optional, TypeVar
@@ -39,11 +40,12 @@ class Place:
         return f"{self.source}:{line}: {self.key}" if line else f"{self.source}: {self.key}"
 
 
-class Kind:
-    """What values a setting takes. `read` returns the value as used or raises UsageError."""
+class Kind(ABC):
+    """What values a setting takes."""
 
+    @abstractmethod
     def read(self, value: Any, place: Place) -> Any:
-        raise NotImplementedError
+        """The value as used. Raises UsageError when it is not one of this kind."""
 
 
 @dataclass(frozen=True)

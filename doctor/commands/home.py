@@ -36,7 +36,7 @@ def run(lang: str, start: str = "home", paths: Optional[Sequence[str]] = None) -
 def services() -> Services:
     """The callables behind the screens."""
     from doctor import api, registry
-    from doctor.examples import FOLDER
+    from doctor.examples import examples
     from doctor.tui.services import Services
 
     return Services(
@@ -47,7 +47,7 @@ def services() -> Services:
         watch=_watch,
         recent=recent_runs,
         meters=meters,
-        examples=lambda: sorted(path.stem for path in FOLDER.glob("*.yaml")),
+        examples=lambda: list(examples()),
         training=training,
     )
 

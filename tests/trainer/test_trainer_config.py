@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from doctor.errors import UsageError
+from doctor.examples import examples
 from doctor.trainer.arguments import LossScale, TrainingArguments
-from doctor.trainer.config import RunConfig, examples, load_config, parse_config
+from doctor.trainer.config import RunConfig, load_config, parse_config
 from doctor.trainer.fields import Place
 from doctor.trainer.models import families
 from doctor.trainer.models.config import ModelConfig
