@@ -66,10 +66,9 @@ def test_a_real_overflow_is_seen_said_cured_and_written_down(faulty: Path, tmp_p
     assert (out / "config.fix-1.yaml").exists()
     assert "type: fixed" in (out / "config.yaml").read_text()
     events = [json.loads(line) for line in (out / "findings.jsonl").read_text().splitlines()]
-    assert [event["event"] for event in events if event["finding"]["rule"] == "RUN-NAN-001"][:2] == [
-        "opened",
-        "resolved",
-    ]
+    told = [event["event"] for event in events if event["finding"]["rule"] == "RUN-NAN-001"]
+    # how often it is "updated" between depends on how many steps each look at the log meets
+    assert [event for event in told if event != "updated"][:2] == ["opened", "resolved"]
 
     metrics = [json.loads(line) for line in (out / "metrics" / "rank_0.jsonl").read_text().splitlines()]
     assert any(row["loss"] == "nan" for row in metrics)
