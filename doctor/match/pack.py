@@ -116,7 +116,12 @@ def load_pack(extra: Sequence[Path] = ()) -> Pack:
     own = rules_folder()
 
     def read() -> list[TextRule]:
-        rules = {item.rule.id: item.rule for item in read_files(own, strict=False)}
+        from doctor.match.shipped import shipped_rules
+
+        shipped = shipped_rules(own)
+        if shipped is None:
+            shipped = [item.rule for item in read_files(own, strict=False)]
+        rules = {rule.id: rule for rule in shipped}
         for folder in extra:
             rules.update((item.rule.id, item.rule) for item in read_files(folder))
         return list(rules.values())

@@ -190,21 +190,31 @@ def installed_messages() -> dict[str, str]:
     return {}
 
 
+#: the files of the tables, under the folder of the rules
+_FILES = ("codes.yaml", "npu-events.yaml", "aicore-bits.yaml")
+
+
 @lru_cache(maxsize=1)
 def _tables() -> dict[str, Any]:
     import doctor.rules
 
-    folder = Path(doctor.rules.__file__).parent / "tables"
-    paths = [folder / name for name in ("codes.yaml", "npu-events.yaml", "aicore-bits.yaml")]
-    return cached_table("codes", paths, lambda: _read(paths))
+    folder = Path(doctor.rules.__file__).parent
+
+    def read() -> dict[str, Any]:
+        from doctor.match.shipped import shipped_tables
+
+        return shipped_tables(folder) or read_tables(folder)
+
+    return cached_table("codes", [folder / "tables" / name for name in _FILES], read)
 
 
-def _read(paths: list[Path]) -> dict[str, Any]:
+def read_tables(folder: Path) -> dict[str, Any]:
+    """The tables of all kinds, from the YAML files under the folder of the rules."""
     import yaml
 
     data: dict[str, Any] = {}
-    for path in paths:
+    for name in _FILES:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        data.update(yaml.load(path.read_bytes(), Loader=loader))
+        data.update(yaml.load((folder / "tables" / name).read_bytes(), Loader=loader))
     levels = {code: action for action, rows in data["levels"].items() for row in rows for code in row}
     return {**data, "levels": levels}

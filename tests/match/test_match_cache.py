@@ -12,9 +12,14 @@ import pytest
 import yaml
 
 from doctor.match.cache import cache_folder, read_cached, write_cached
-from doctor.match.pack import load_pack, rules_folder
+from doctor.match.pack import load_pack, rule_paths, rules_folder
 from doctor.match.rulefile import RuleError
+from doctor.match.shipped import NAME, shipped_rules, shipped_tables
+from doctor.match.shipped import write as write_shipped
+from doctor.match.tables import read_tables
 from tests.match.packs import rule
+
+ALL_RULES = rules_folder()
 
 
 @pytest.fixture(autouse=True)
@@ -96,4 +101,35 @@ def test_a_warm_start_does_not_import_yaml(tmp_path: Path) -> None:
         ).stdout.strip()
         for _ in range(2)
     ]
-    assert said == ["True", "False"]
+    assert said[-1] == "False", "and the first does not either where the rules are shipped as read"
+
+
+def test_rules_shipped_beside_their_files_are_those_of_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "all"
+    shutil.copytree(ALL_RULES, folder, ignore=shutil.ignore_patterns(NAME))
+    monkeypatch.setattr("doctor.match.pack.rules_folder", lambda: folder)
+    read = load_pack().rules
+    assert shipped_rules(folder) is None
+    write_shipped(folder)
+    assert tuple(sorted(shipped_rules(folder) or (), key=lambda item: item.id)) == read
+    assert shipped_tables(folder) == read_tables(folder)
+
+
+@pytest.mark.parametrize("change", ["edit", "new", "gone", "damage"])
+def test_a_shipped_file_that_does_not_fit_its_rules_is_not_used(tmp_path: Path, change: str) -> None:
+    folder = tmp_path / "rules"
+    shutil.copytree(ALL_RULES / "tables", folder / "tables")
+    shipped = write_shipped(folder)
+    one = next(iter(sorted((folder / "cann").glob("*.yaml"))))
+    if change == "edit":
+        one.write_text(one.read_text().replace("confidence: 0.", "confidence: 0.0", 1))
+    elif change == "new":
+        write(folder / "new.yaml")
+    elif change == "gone":
+        one.unlink()
+    else:
+        shipped.write_bytes(shipped.read_bytes()[:-30])
+    assert shipped_rules(folder) is None and shipped_tables(folder) is None
+    assert len(load_pack().rules) == len(rule_paths(folder))
