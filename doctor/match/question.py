@@ -28,10 +28,41 @@ _LOG = re.compile(
 )
 
 
+#: how a person asks
+_ASKS = re.compile(
+    r"[?？]|\b(?:how|why|what|which|where|is it|can i|can we|should|does|do i|help|fix|solve|possible)\b"
+    r"|怎么|怎样|如何|为什么|为何|为啥|什么|哪个|哪些|多少|吗|呢|咋|能不能|是否|有没有|办法|求助|请教|解决|原因|排查",
+    re.IGNORECASE | re.ASCII,
+)
+#: how a person complains
+_COMPLAINS = re.compile(
+    r"\b(?:oom|out of|nans?|inf(?:inite|inity)?|slow\w*|stuck|hang\w*|hung|froze\w*|freez\w*|stall\w*|block\w*|kill\w*|dead\w*|die[sd]?|crash\w*|fail\w*"
+    r"|errors?|cannot|can't|unable|not|no|never|nothing|n't|won't|doesn't|isn't|didn't|wrong|bad|poor|missing|mismatch\w*|unexpected|full"
+    r"|insufficient|exhaust\w*|enough|timeout|timed|spik\w*|jump\w*|diverg\w*|expl\w*|vanish\w*|flat|plateau|constant|unchanged|same|high\w*"
+    r"|low\w*|large\w*|small\w*|zero|0|leak\w*|fragment\w*|grow\w*|increas\w*|rise\w*|rising|up|drop\w*|fall\w*|collapse\w*|occupied|busy|taken|held"
+    r"|already|conflict|denied|refused|lost|gone|vanished|disappear\w*|exit\w*|quit\w*|ended|stopp?\w*|silent\w*|suddenly|corrupt\w*|broken|damaged|unstable"
+    r"|oscillat\w*|fluctuat\w*|overflow\w*|forever|long|wait\w*|bound|bottleneck|starv\w*|old|incompatib\w*|invalid|always|every|only|too|without|problem)\b"
+    r"|不|没|无|未|失败|报错|错误|异常|慢|卡|爆|满|溢出|超时|突|飙|跳变|发散|变|升|涨|降|高|低|过|太|震荡|振荡|抖|波动|泄漏|碎片|占|冲突|拒绝|少|缺|丢|掉"
+    r"|消失|杀|退出|闪退|中断|停|僵|夯|挂|死|损坏|很久|耗时|时间长|等待|瓶颈|旧|残留|恒定|一直|总是|为0|为零|只能|只有|仅|乱码|溢",
+    re.IGNORECASE | re.ASCII,
+)
+#: how a program, or a person who is content, says that all is as it should be
+_REASSURES = re.compile(
+    r"\b(?:enabled?|finish\w*|success\w*|complet\w*|passed|ready|normal(?! user)\w*|as expected|by design|on demand|automatic\w*|adjusted|saved|resumes|restarted|well"
+    r"|matches|follows|because|not involved|were kept|was kept|is on|are on|is checked|are logged|are skipped|are dropped|may take|will be|starts now|no longer)\b"
+    r"|成功|(?<![未没])完成|通过|(?<!不)正常|充足|请耐心|已保存|已恢复|就绪|会比较",
+    re.IGNORECASE | re.ASCII,
+)
+
+
 def is_question(text: str) -> bool:
-    """Whether a text is words of a person rather than lines of a program."""
+    """Whether a text is a person's question or complaint rather than lines of a program or word of what goes well."""
     stripped = text.strip()
-    return bool(stripped) and len(stripped) <= LONGEST and stripped.count("\n") <= 1 and not _LOG.search(stripped)
+    if not stripped or len(stripped) > LONGEST or stripped.count("\n") > 1 or _LOG.search(stripped):
+        return False
+    if _ASKS.search(stripped):
+        return True
+    return _COMPLAINS.search(stripped) is not None and not _REASSURES.search(stripped)
 
 
 def answers(text: str, pack: Pack) -> tuple[Finding, ...]:
