@@ -97,9 +97,9 @@ def second_round(machine: Machine, npu: Mapping[str, Any], nodes: Mapping[str, A
         ask("mapping", "-m")
     for device in npu["devices"][:MOST_CARDS]:
         number, chip = device["npu_id"], device["chip_id"] or 0
-        if device["health"].upper() != "OK":
+        if (device["health"] or "OK").upper() != "OK":
             ask(f"health {number} {chip}", "-t", "health", "-i", str(number), "-c", str(chip))
-        if deep or device["health"].upper() != "OK":
+        if deep or (device["health"] or "OK").upper() != "OK":
             ask(f"ecc {number}", "-t", "ecc", "-i", str(number))
         total, used = device["memory_total_mb"], device["memory_used_mb"]
         if not npu["has_process_table"] and total and used and used > total // 4:

@@ -4,32 +4,35 @@ Seen layouts: A) 21.x without huge pages; B) HBM (``Chip | Bus-Id``, 21.0.4 to 2
 (``Chip Device``, DDR only); D) A3 (``Chip Phy-ID``, two dies a card); 26.x as B and D but wider, with a fifth
 process column; E) 950 (``NPU ID | Name | Health``, no chip row of its own). A device takes two rows; which
 is which is told by the cell under ``Health``/``Bus-Id``, counted from the right, so that quotation marks, time
-stamps or a lost left border do not matter. Text may be cut, wrapped, misaligned or without its bars.
+stamps or a lost left border do not matter. What a paste does to the lines is undone in `npu_smi_lines`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_BARS = str.maketrans({"│": "|", "┃": "|", "｜": "|", "║": "|", "\xa0": " ", "\t": " ", "\u3000": " "})
+from doctor.checks.environment.sources.npu_smi_lines import BUS, table_lines, with_bars
+
 _VERSION = re.compile(r"npu-smi\s+(\S+)\s+Version\s*[:：]\s*(\S+)", re.I)
-_BUS = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]"
-_BUS_CELL = re.compile(_BUS)
+_BUS_CELL = re.compile(BUS)
 _NOTHING = {"", "-", "--", "NA", "N/A"}
-_HEALTH = re.compile(r"[A-Za-z][A-Za-z _/-]*")
-_HEALTH_WORDS = r"OK|Warning|Alarm|Critical|UNKNOWN|Normal|Fault|Offline|Error"
+_HEALTH = re.compile(r"[A-Za-z][\w _/().:-]*")
+_HEALTH_WORDS = {"OK", "WARNING", "ALARM", "CRITICAL", "UNKNOWN", "NORMAL", "FAULT", "OFFLINE", "ERROR"}
 _ID_NAME = re.compile(r"[>\s]*(-?\d+)\s+(\S.*)")
 _CHIP = re.compile(r"[>\s]*(\d+)(?:\s+(\d+|-|NA))?")
-_TOKEN = re.compile(r"(\d+)\s*/\s*(\d+)|(\d+(?:\.\d*)?)|(?<![\w.])(-{1,2}|NA|N/A)(?!\w)", re.I)
+_TOKEN = re.compile(
+    r"(?P<used>\d+|NA|-)\s*/\s*(?P<total>\d+|NA|-|(?=\s*$))|(?P<one>\d+(?:\.\d*)?)|(?<![\w.])(?:-{1,2}|NA|N/A)(?!\w)",
+    re.I,
+)
+_BORDER = re.compile(r"\+[-=+]{8,}\s*$")
 _IDLE = re.compile(r"No running process(?:es)? found in NPU\s*(\d+)", re.I)
-#: rows whose bars were lost on the way (rendered HTML, a chat)
-_BARE_NAME = re.compile(rf"\s*(\d+)\s+(\S+)\s+({_HEALTH_WORDS})\s+(\S.*)", re.I)
-_BARE_CHIP = re.compile(rf"\s*(\d+(?:\s+\d+)?)\s+({_BUS})\s+(\S.*)")
-_BARE_PROCESS = re.compile(r"\s*(\d+\s+\d+)\s+(\d{2,})\s+(\S.*?)\s+(\d+)\s*")
+_PROCESS_IDS = re.compile(r"[>\s]*(\d+)(?:\s+(\d+))?")
+_BARE_PROCESS = re.compile(r"\s*(\d+)(?:\s+(\d+))?\s+(\d+)\s+(?:(\S.*?)\s+)?(\d+)\s*")
+_BARE_CONTAINED = re.compile(r"\s*(\d+)(?:\s+(\d+))?\s+(\d+)\s+(?:(\S.*?)\s+)?(\d+)(?:\s+(\d+|NA|-))?\s*")
+#: used and total MB of one column; None for what is not printed as a number
+Usage = tuple[Optional[int], Optional[int]]
 
 
 @dataclass
@@ -40,7 +43,7 @@ class _Device:
     chip_id: Optional[int]
     physical_id: Optional[int]
     name: str
-    health: str
+    health: Optional[str]
     power_w: Optional[float]
     temperature_c: Optional[float]
     aicore_percent: Optional[float] = None
@@ -62,83 +65,81 @@ class Table:
 
 
 @dataclass
+class _Reading(Table):
+    """A table while it is read. `is_closed`: a border followed its last row, so that it was not cut there."""
+
+    is_closed: bool = False
+
+
+@dataclass
 class _Layout:
     """What the header rows told. The defaults are those of the commonest layout, for text cut at the top."""
 
     health_from_right: int = 2
     second_column: Optional[str] = None
-    names_hbm: Optional[bool] = None
+    #: the usage columns in their order, "hbm" or "ddr"; None before a header was seen
+    usages: Optional[tuple[str, ...]] = None
     temperature_first: bool = False
     in_processes: bool = False
+    #: of a process row: how many cells its ids take, whether a chip is among them, whether a fifth column follows
+    id_cells: int = 1
+    has_chip: Optional[bool] = None
+    has_container: bool = False
 
 
 def parse_info(text: str) -> Table:
     """Devices and processes of the last table in `text` that has any; never raises.
 
     Memory is the HBM column where there is one, else the DDR column; unknown values are None."""
-    table, current = Table(), Table()
+    table, current = _Reading(), _Reading()
     layout = _Layout()
     pending: Optional[_Device] = None
-    bars_end_rows = sum(line.endswith("|") for line in _lines(text)) > 0
-    for line in _lines(text):
-        version = _VERSION.search(line)
+    for line in table_lines(text):
+        version = _VERSION.search(line.text)
         if version is not None:
             _flush(pending, current)
             pending = None
-            table = current if current.devices or current.processes or not table.devices else table
-            current, layout = Table(_known(version.group(1)), _known(version.group(2))), _Layout()
+            table = _better(table, current)
+            current, layout = _Reading(_known(version.group(1)), _known(version.group(2))), _Layout()
             continue
-        if "|" not in line:
-            line = _with_bars(line, layout.in_processes)
-            if "|" not in line:
-                continue
-            cells = [cell.strip() for cell in line.split("|")]
-            ends_open = False
-        else:
-            ends_open = bars_end_rows and not line.endswith("|")
-            cells = [cell.strip() for cell in line.split("|")]
-            if line.endswith("|"):
-                cells.pop()
-        if _header(cells, layout):
+        if _BORDER.search(line.text):
+            current.is_closed = True
+            continue
+        if _header(line.text, layout):
             current.has_process_table |= layout.in_processes
             continue
-        if _IDLE.search(line):
+        if _IDLE.search(line.text):
             layout.in_processes = current.has_process_table = True
             continue
-        if layout.in_processes:
-            process = _process(cells)
+        cells = _cells(line.text, layout)
+        if len(cells) < 2:
+            process = _bare_process(line.text, layout) if layout.in_processes else None
             if process is not None:
                 current.processes.append(process)
             continue
-        device = _name_row(cells, layout, pending)
+        if layout.in_processes:
+            process = _process(cells, layout, line.is_cut)
+            if process is not None:
+                current.processes.append(process)
+            continue
+        device = _name_row(cells, layout, pending, line.is_cut)
         if device is not None:
             _flush(pending, current)
-            pending = device
-        elif pending is not None and _chip_row(cells, layout, pending, ends_open):
+            pending, current.is_closed = device, False
+        elif pending is not None and _chip_row(cells, layout, pending, line.is_cut):
             _flush(pending, current)
             pending = None
     _flush(pending, current)
-    return current if current.devices or current.processes or not table.devices else table
+    best = _better(table, current)
+    return Table(best.tool_version, best.driver_version, best.devices, best.processes, best.has_process_table)
 
 
-def _lines(text: str) -> Iterator[str]:
-    """Lines without colours and trailing blanks; a row that a narrow terminal wrapped is put together again."""
-    held = ""
-    for raw in _ANSI.sub("", text).translate(_BARS).replace("\\|", "|").splitlines():
-        line = raw.rstrip()
-        if held:
-            if line.endswith("|") and line.lstrip()[:1] not in {"|", "+"}:
-                yield held + line
-                held = ""
-                continue
-            yield held
-            held = ""
-        if line.count("|") >= 2 and not line.endswith("|") and line.lstrip().startswith("|"):
-            held = raw.rstrip("\r\n")
-        else:
-            yield line
-    if held:
-        yield held.rstrip()
+def _better(earlier: _Reading, later: _Reading) -> _Reading:
+    """The later of two tables, unless it has nothing or was cut before its end."""
+    if not (later.devices or later.processes):
+        return earlier if earlier.devices or earlier.processes else later
+    is_cut = earlier.is_closed and not later.is_closed and len(later.devices) < len(earlier.devices)
+    return earlier if is_cut else later
 
 
 def _known(version: str) -> Optional[str]:
@@ -146,47 +147,55 @@ def _known(version: str) -> Optional[str]:
     return version if any(char.isdecimal() for char in version) else None
 
 
-def _with_bars(line: str, in_processes: bool) -> str:
-    for pattern in (_BARE_PROCESS,) if in_processes else (_BARE_NAME, _BARE_CHIP):
-        match = pattern.fullmatch(line)
-        if match is not None:
-            groups = list(match.groups())
-            if pattern is _BARE_NAME:
-                groups[:2] = [f"{groups[0]} {groups[1]}"]
-            return " | ".join(groups)
-    lowered = line.lower()
-    return "Process id |" if "process id" in lowered and "npu" in lowered else line
+def _cells(line: str, layout: _Layout) -> list[str]:
+    if "|" not in line and not layout.in_processes:
+        line = with_bars(line)
+    cells = [cell.strip() for cell in line.split("|")]
+    if line.endswith("|"):
+        cells.pop()
+    return cells
 
 
-def _header(cells: list[str], layout: _Layout) -> bool:
+def _header(line: str, layout: _Layout) -> bool:
     """Takes note of a header row; False when the row is none."""
-    joined = " ".join(cells).lower()
-    if "process id" in joined:
+    joined = " ".join(line.lower().replace("|", " | ").split())
+    cells = [cell.strip() for cell in joined.rstrip("| ").split("|")]
+    if "process id" in joined and ("npu" in joined or "process name" in joined):
         layout.in_processes = True
+        first = next((at for at, cell in enumerate(cells) if cell.startswith("npu")), None)
+        last = next((at for at, cell in enumerate(cells) if cell.startswith("process id")), None)
+        if first is not None and last is not None and last > first:
+            layout.id_cells = last - first
+        layout.has_chip = "chip" in joined.partition("process id")[0]
+        layout.has_container = "in container" in joined
         return True
-    names = [cell.lower() for cell in cells]
-    if "name" in joined and "health" in names:
-        layout.health_from_right = len(names) - names.index("health")
+    if "name" in joined and re.search(r"\bhealth\b", joined) and ("npu" in joined or "power" in joined):
+        if "health" in cells:
+            layout.health_from_right = len(cells) - cells.index("health")
         power, temperature = joined.find("power"), joined.find("temp")
         layout.temperature_first = 0 <= temperature < power
         layout.in_processes = False
         return True
     if "bus-id" in joined or "busid" in joined:
         layout.second_column = next((key for key in ("phy-id", "device") if key in joined), None)
-        layout.names_hbm = "hbm" in joined
+        columns = re.findall(r"(memory|hbm|ddr)-?\s?usage", joined)
+        layout.usages = tuple("hbm" if column == "hbm" else "ddr" for column in columns) or None
+        if "hbm" not in columns and not line.endswith("|"):
+            layout.usages = None  # the column may lie in what was cut off
         layout.in_processes = False
         return True
     return False
 
 
-def _name_row(cells: list[str], layout: _Layout, pending: Optional[_Device]) -> Optional[_Device]:
+def _name_row(cells: list[str], layout: _Layout, pending: Optional[_Device], is_cut: bool) -> Optional[_Device]:
     at = len(cells) - layout.health_from_right
     if at < 1 or at >= len(cells):
         return None
     health = cells[at]
+    is_partial = is_cut and at == len(cells) - 1
     if health.upper() in _NOTHING:
         # A health of NA is possible, but after a name row the same place is a Bus-Id of NA.
-        if pending is not None or not health:
+        if pending is not None:
             return None
     elif not _HEALTH.fullmatch(health) or _BUS_CELL.fullmatch(health):
         return None
@@ -195,17 +204,19 @@ def _name_row(cells: list[str], layout: _Layout, pending: Optional[_Device]) -> 
         npu_id, name = int(both.group(1)), both.group(2)
     elif at >= 2 and re.fullmatch(r"[>\s]*-?\d+", cells[at - 2]) and cells[at - 1]:
         npu_id, name = int(cells[at - 2].strip("> ")), cells[at - 1]
-    elif re.fullmatch(r"-?\d+", cells[at - 1]) and re.fullmatch(_HEALTH_WORDS, health, re.I):
+    elif at >= 2 and re.fullmatch(r"(?!(?:310|910)$)-?\d+", cells[at - 1]) and health.upper() in _HEALTH_WORDS:
         npu_id, name = int(cells[at - 1]), ""
     else:
         return None
-    singles, _ = _tokens(" ".join(cells[at + 1 :]))
-    singles += [None, None]
-    power, temperature = (singles[1], singles[0]) if layout.temperature_first else (singles[0], singles[1])
-    return _Device(npu_id, None, None, name, health, power, temperature)
+    if name.isdecimal() and (is_partial or not health):
+        return None  # the second row of a card whose Bus-Id is blank or cut
+    values = [_number(match["one"]) if match["one"] else None for match in _TOKEN.finditer(" ".join(cells[at + 1 :]))]
+    values += [None, None]
+    power, temperature = (values[1], values[0]) if layout.temperature_first else (values[0], values[1])
+    return _Device(npu_id, None, None, name, None if is_partial else health or None, power, temperature)
 
 
-def _chip_row(cells: list[str], layout: _Layout, device: _Device, ends_open: bool) -> bool:
+def _chip_row(cells: list[str], layout: _Layout, device: _Device, is_cut: bool) -> bool:
     """Fills `device` from its second row; False when the row is none. The row may be cut after any cell."""
     at = next((index for index in range(len(cells) - 1, -1, -1) if _BUS_CELL.fullmatch(cells[index])), None)
     if at is None:
@@ -213,46 +224,55 @@ def _chip_row(cells: list[str], layout: _Layout, device: _Device, ends_open: boo
         if at < 0 or at >= len(cells) or cells[at].upper() not in _NOTHING:
             return False
     chip = _CHIP.fullmatch(cells[at - 1]) if at >= 1 else None
-    if chip is None and not (at >= 1 and not cells[at - 1]):
+    if chip is None and at >= 1 and cells[at - 1]:
         return False
     if chip is not None:
         device.chip_id = int(chip.group(1))
         is_physical = layout.second_column == "phy-id" or (
-            layout.second_column is None and layout.names_hbm is None and device.name.lower() == "ascend910"
+            layout.second_column is None and layout.usages is None and device.name.lower() == "ascend910"
         )
         if is_physical and chip.group(2) and chip.group(2).isdecimal():
             device.physical_id = int(chip.group(2))
     device.bus_id = cells[at] if _BUS_CELL.fullmatch(cells[at]) else None
-    metrics = " ".join(cells[at + 1 :])
-    singles, pairs = _tokens(metrics)
-    device.aicore_percent = singles[0] if singles else None
-    has_hbm = layout.names_hbm if layout.names_hbm is not None else len(pairs) > 1
-    if has_hbm and len(pairs) > 1:
-        used, total = pairs[1]
-        device.memory_kind = "hbm"
-    elif not has_hbm and pairs:
-        used, total = pairs[0]
-        device.memory_kind = "ddr"
-    else:
-        return True
-    cut = ends_open and metrics.rstrip()[-1:].isdecimal()
-    device.memory_used_mb = used
-    device.memory_total_mb = None if cut or total <= 0 else total
+    _measures(" ".join(cells[at + 1 :]), layout, device, is_cut)
     return True
 
 
-def _tokens(text: str) -> tuple[list[Optional[float]], list[tuple[int, int]]]:
-    """Single values and used/total pairs of a cell, each in order: ``0   29954/ 65536`` gives [0], [(29954, 65536)]."""
-    singles: list[Optional[float]] = []
-    pairs: list[tuple[int, int]] = []
-    for match in _TOKEN.finditer(text):
-        if match.group(1) is not None:
-            pairs.append((int(match.group(1)[:12]), int(match.group(2)[:12])))
-        elif match.group(3) is not None:
-            singles.append(_number(match.group(3)))
-        else:
-            singles.append(None)
-    return singles, pairs
+def _measures(text: str, layout: _Layout, device: _Device, is_cut: bool) -> None:
+    """Load and memory: ``0   0 / 0   29954/ 65536``. A figure at the very end of a row that was cut is not taken."""
+    tokens = [_usage(match) for match in _TOKEN.finditer(text)]
+    partial = is_cut and text.rstrip()[-1:].isalnum()
+    if tokens and not isinstance(tokens[0], tuple):
+        load = tokens.pop(0)
+        device.aicore_percent = None if isinstance(load, tuple) or (partial and not tokens) else load
+    usages = [token if isinstance(token, tuple) else (None, None) for token in tokens]
+    if partial and usages:
+        last = tokens[-1]
+        usages[-1] = (last[0], None) if isinstance(last, tuple) else (None, None)
+    has_hbm = re.match(r"(ascend)?9\d\d", device.name.lower()) is not None
+    columns = layout.usages or (("ddr", "hbm") if has_hbm or len(usages) > 1 else ("ddr",))
+    kind = "hbm" if "hbm" in columns else "ddr"
+    at = columns.index(kind)
+    if at >= len(usages):
+        return
+    used, total = usages[at]
+    other = next((usage for column, usage in zip(columns, usages) if column != kind), None)
+    if total == 0 and other is not None and other[1]:  # an empty column beside the one that is filled
+        kind, (used, total) = ("ddr" if kind == "hbm" else "hbm"), other
+    device.memory_kind = kind if used is not None or total is not None else None
+    device.memory_used_mb = used
+    device.memory_total_mb = total or None
+
+
+def _usage(match: re.Match[str]) -> Union[Usage, Optional[float]]:
+    """What one token of a cell says: a used/total pair, a number, or None."""
+    if match["used"] is not None:
+        used, total = match["used"], match["total"]
+        return (
+            int(used[:12]) if used.isdecimal() else None,
+            int(total[:12]) if total.isdecimal() else None,
+        )
+    return _number(match["one"]) if match["one"] is not None else None
 
 
 def _number(text: str) -> float:
@@ -260,23 +280,50 @@ def _number(text: str) -> float:
     return int(value) if value.is_integer() and "." not in text else value
 
 
-def _process(cells: list[str]) -> Optional[dict[str, Any]]:
+def _process(cells: list[str], layout: _Layout, is_cut: bool) -> Optional[dict[str, Any]]:
     for at in range(len(cells) - 1):
-        ids = re.fullmatch(r"[>\s]*(\d+)(?:\s+(\d+))?", cells[at])
-        if ids is None or not re.fullmatch(r"\d+|NA|-", cells[at + 1]):
+        ids = _PROCESS_IDS.fullmatch(cells[at])
+        if ids is None:
             continue
-        rest = [*cells[at + 1 :], "", "", "", ""]
-        pid = rest[0] if rest[0].isdecimal() else rest[3]
-        memory = re.match(r"\d+", rest[2])
-        return {
-            "npu_id": int(ids.group(1)),
-            "chip_id": int(ids.group(2)) if ids.group(2) else None,
-            "pid": int(pid) if pid.isdecimal() else None,
-            "name": rest[1] if rest[1].upper() not in _NOTHING else None,
-            "memory_mb": int(memory.group(0)[:12]) if memory else None,
-            "container_pid": int(rest[3]) if rest[3].isdecimal() else None,
-        }
+        npu, chip, rest = ids.group(1), ids.group(2), cells[at + 1 :]
+        if layout.id_cells == 2 and chip is None and len(rest) > 1 and re.fullmatch(r"\d*", rest[0]):
+            chip, rest = rest[0] or None, rest[1:]
+        if not re.fullmatch(r"\d+|NA|-", rest[0]) or (is_cut and len(rest) == 1):
+            continue
+        pid, *others = rest
+        # A name may hold the character of the bars: what stands before the memory belongs to it.
+        end = next((i for i in range(1, len(others)) if re.match(r"\d+\s*(?:MB)?$|NA$|-$|$", others[i])), len(others))
+        name = "|".join(others[:end])
+        after = [*others[end:], "", ""]
+        memory = re.match(r"\d+", after[0]) if not (is_cut and end == len(others) - 1) else None
+        return _process_row(npu, chip, pid, name, memory.group(0) if memory else "", after[1])
     return None
+
+
+def _bare_process(line: str, layout: _Layout) -> Optional[dict[str, Any]]:
+    """A process row that lost its bars."""
+    match = (_BARE_CONTAINED if layout.has_container else _BARE_PROCESS).fullmatch(line)
+    if match is None:
+        return None
+    npu, chip, pid, name, memory, *more = match.groups()
+    if layout.has_container and name and name.isdecimal() and more == [None]:
+        name, memory, more = None, name, [memory]  # a process without a name, and its id in the container
+    if layout.has_chip is False and chip is not None:
+        pid, name = chip, " ".join(part for part in (pid, name) if part)
+        chip = None
+    return _process_row(npu, chip, pid, name or "", memory, (more or [None])[0] or "")
+
+
+def _process_row(npu: str, chip: Optional[str], pid: str, name: str, memory: str, container_pid: str) -> dict[str, Any]:
+    number = pid if pid.isdecimal() else container_pid
+    return {
+        "npu_id": int(npu),
+        "chip_id": int(chip) if chip else None,
+        "pid": int(number) if number.isdecimal() else None,
+        "name": name if name.upper() not in _NOTHING else None,
+        "memory_mb": int(memory[:12]) if memory else None,
+        "container_pid": int(container_pid) if container_pid.isdecimal() else None,
+    }
 
 
 def _flush(device: Optional[_Device], table: Table) -> None:
