@@ -248,15 +248,16 @@ def required(source: str) -> tuple[str, ...]:
     return tuple(sorted(set(texts)))
 
 
-def _worth(literals: frozenset[bytes]) -> tuple[int, int]:
-    """Better sets first: the shortest member counts, then the fewer the better."""
+def _worth(literals: frozenset[bytes]) -> tuple[int, bool, int]:
+    """Better sets first: the weakest member counts, then that none is too short, then the fewer the better."""
     if not literals:
-        return (-1, 0)
+        return (-1, False, 0)
 
     def strength(text: bytes) -> int:
         return 0 if is_ordinary(text) else min(len(text), 16)
 
-    return (min(strength(text) for text in literals), -len(literals))
+    long = all(len(text) >= SHORTEST for text in literals)
+    return (min(strength(text) for text in literals), long, -len(literals))
 
 
 #: more spellings of one run of text than this are not worked out

@@ -48,7 +48,13 @@ _MARKS: Mapping[str, tuple[str, ...]] = {
     "warmup": (rf"\bwarmup_steps{_SETTING}(?P<warmup_steps>\d+)",),
     "clip": (rf"\b(?:max_grad_norm|clip_grad_norm|clip_norm){_SETTING}(?P<clip_norm>\d[\d.e+-]*)",),
     "stages": (rf"\bpipeline_stages?{_SETTING}(?P<pipeline_stages>\d+)",),
-    "rate": (rf"\blearning_rate{_SETTING}(?P<learning_rate>\d[\d.e+-]*)",),
+    # Step lines of other trainers print the rate of the step under the same name: only a setting by itself, or one that
+    # stands with others, is the configured one.
+    "rate": (
+        rf"^[ \t-]*['\"]?learning_rate{_SETTING}(?P<learning_rate>\d[\d.e+-]*)[,\s]*(?:#.*)?$",
+        rf"\blearning_rate{_SETTING}(?P<learning_rate>\d[\d.e+-]*).{{0,600}}\b(?:warmup_|weight_decay|lr_scheduler)",
+        rf"\b(?:warmup_|weight_decay|lr_scheduler).{{0,600}}\blearning_rate{_SETTING}(?P<learning_rate>\d[\d.e+-]*)",
+    ),
     "workers": (rf"\bnum_parallel_workers{_SETTING}(?P<workers>\d+)",),
     "ended": (
         r"Training Over!",
