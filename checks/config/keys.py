@@ -15,8 +15,9 @@ from doctor.checks.config.judge import (
     remove,
     rename,
 )
+from doctor.checks.config.spelling import home, meant, same_in_other_words
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
-from doctor.plan.names import nearest
+from doctor.plan.names import arguments, registered
 from doctor.plan.plan import Dialect, Plan
 from doctor.plan.schema import open_sections, section_specs, sections, strict_keys
 from doctor.plan.value import Value
@@ -65,10 +66,44 @@ _OPEN = (
 _NAMED = 60
 
 
-#: open sections whose foreign keys are slips, not extensions
-_HOMELY = frozenset(
-    ("parallel", "context", "optimizer", "lr_schedule", "runner_wrapper", "runner_config", "train_dataset", "trainer")
+#: open sections whose every key is known: foreign ones are slips, not extensions
+_CLOSED = frozenset(
+    (
+        "runner_config",
+        "context",
+        "context.jit_config",
+        "parallel",
+        "parallel.parallel_optimizer_config",
+        "parallel.pipeline_config",
+        "parallel.strategy_ckpt_config",
+        "trainer",
+        "model",
+        "checkpoint",
+        "runner_wrapper.scale_sense",
+    )
 )
+#: ... and those that hold the arguments of a class, with the kind of the class
+_CLASSED = {"optimizer": "optimizer", "lr_schedule": "lr", "runner_wrapper": "wrapper", "train_dataset_task": "dataset"}
+#: keys that MindSpore or a loader takes beyond those of the table
+_EXTRA = {
+    "context": frozenset(
+        (
+            "aoe_config",
+            "enable_auto_mixed_precision",
+            "enable_reduce_precision",
+            "infer_precision_sync",
+            "jit_enable_inplace_ops",
+            "jit_syntax_level",
+            "load_compile_cache",
+            "save_compile_cache",
+            "train_precision_sync",
+        )
+    ),
+    "parallel": frozenset(("force_fp32_communication", "pipeline_segments", "auto_register")),
+    "trainer": frozenset(("auto_register",)),
+    "runner_wrapper": frozenset(("auto_register",)),
+    "model": frozenset(("auto_register",)),
+}
 
 
 def _unknown(plan: Plan, section: str, known: Iterable[str]) -> Iterator[tuple[Value, Optional[str]]]:
@@ -81,7 +116,7 @@ def _unknown(plan: Plan, section: str, known: Iterable[str]) -> Iterator[tuple[V
     for name, value in here.mapping.items():
         if name in names:
             continue
-        hint = nearest(name, lacking)
+        hint = meant(name, lacking)
         strange += hint is None
         if hint is not None or strange <= _NAMED:
             yield value, hint
@@ -93,12 +128,23 @@ def at_name(plan: Plan, value: Value, hint: Optional[str]) -> tuple[Evidence, ..
     return (Evidence.at(place, "value", text=quote(plan, place), observed=value.name, expected=hint),)
 
 
-def _meant(plan: Plan, value: Value, hint: Optional[str]) -> Optional[tuple[Fix, ...]]:
+def _cures(plan: Plan, value: Value, hint: Optional[str]) -> Optional[tuple[Fix, ...]]:
     return (rename(plan, value, hint), remove(plan, value, safe=False)) if hint else (remove(plan, value, safe=False),)
 
 
-def _question(hint: Optional[str]) -> Text:
-    return Text(f" Did you mean {hint}?", f"是否想写 {hint}？") if hint else Text("", "")
+def _question(hint: Optional[str], place: Optional[str] = None) -> Text:
+    """Asks after the name that was meant, or says where this one belongs (`place`, "" for the top of the file)."""
+    if hint:
+        return Text(f" Did you mean {hint}?", f"是否想写 {hint}？")
+    if place:
+        return Text(f" It belongs into {place}.", f"它应写在 {place} 中。")
+    return Text(" It belongs to the top of the file.", "它应写在文件顶层。") if place == "" else Text("", "")
+
+
+def _expected(hint: Optional[str], place: Optional[str], name: str) -> Optional[str]:
+    if hint or place is None:
+        return hint
+    return f"{place}.{name}" if place else name
 
 
 @check(
@@ -127,18 +173,16 @@ def unknown_key_refused(plan: Plan) -> Iterator[Finding]:
         for value, hint in _unknown(plan, section, known):
             if section == "runner_config" and not plan.release.certain and hint is None:
                 continue
-            ask = _question(hint)
-            home = _home(plan, value.name, section) if hint is None else None
-            if home:
-                ask = Text(f" It belongs into {home}.", f"它应写在 {home} 中。")
+            place = home(plan.dialect, value.name, section) if hint is None else None
+            ask = _question(hint, place)
             yield unknown_key_refused.finding(
                 because(
                     unknown_key_refused,
                     f"{value.name} is no key of {section}.{ask.en}",
                     f"{section} 中没有 {value.name}。{ask.zh}",
                 ),
-                evidence=at_name(plan, value, hint or home),
-                fixes=_meant(plan, value, hint),
+                evidence=at_name(plan, value, _expected(hint, place, value.name)),
+                fixes=_cures(plan, value, hint),
                 key=value.key,
             )
 
@@ -167,12 +211,10 @@ def unknown_top_level(plan: Plan) -> Iterator[Finding]:
     for value, hint in _unknown(plan, "", known):
         if value.name in anchors or value.name in RENAMED_SECTIONS:
             continue
-        home = _home(plan, value.name) if hint is None and not value.is_mapping else None
-        if hint is None and home is None and not plan.complete:
+        place = home(plan.dialect, value.name) if hint is None and not value.is_mapping else None
+        if hint is None and place is None and not plan.complete:
             continue
-        ask = _question(hint)
-        if home:
-            ask = Text(f" It belongs into {home}.", f"它应写在 {home} 中。")
+        ask = _question(hint, place)
         section = value.is_mapping and hint is not None
         yield unknown_top_level.finding(
             because(
@@ -180,9 +222,9 @@ def unknown_top_level(plan: Plan) -> Iterator[Finding]:
                 f"{value.name} is not known at the top of the file.{ask.en}",
                 f"文件顶层没有 {value.name}。{ask.zh}",
             ),
-            evidence=at_name(plan, value, hint or home),
-            fixes=_meant(plan, value, hint),
-            severity=Severity.ERROR if section else None if hint or home else Severity.INFO,
+            evidence=at_name(plan, value, _expected(hint, place, value.name)),
+            fixes=_cures(plan, value, hint),
+            severity=Severity.ERROR if section else None,
             key=value.key,
         )
 
@@ -190,45 +232,6 @@ def unknown_top_level(plan: Plan) -> Iterator[Finding]:
 def _anchors(plan: Plan) -> frozenset[str]:
     """Top-level keys that only hold anchors for other places (`x-common: &common`)."""
     return frozenset(name for name in plan.root.mapping if name.startswith(("x-", ".", "_")))
-
-
-def _home(plan: Plan, name: str, here: str = "") -> Optional[str]:
-    """The section, other than `here`, that a setting with this name most likely belongs to."""
-    homes = [
-        section
-        for section in sections(plan.dialect)
-        if section
-        and section != here
-        and "." not in section
-        and not section.startswith(("eval", "processor", "model"))
-        and name in section_specs(plan.dialect, section)
-    ]
-    return min(homes, key=_HOMES.index) if 0 < len(homes) <= 2 and set(homes) <= set(_HOMES) else None
-
-
-#: the likelier home first
-_HOMES = (
-    "parallel_config",
-    "parallelism",
-    "runner_config",
-    "training",
-    "recompute_config",
-    "recompute",
-    "optimizer",
-    "lr_schedule",
-    "lr_scheduler",
-    "context",
-    "train_dataset",
-    "parallel",
-    "runner_wrapper",
-    "swap_config",
-    "swap",
-    "moe_config",
-    "checkpoint",
-    "monitor_config",
-    "metric",
-    "trainer",
-)
 
 
 @check(
@@ -253,20 +256,51 @@ def unknown_key_ignored(plan: Plan) -> Iterator[Finding]:
         known = section_specs(plan.dialect, section)
         if not known:
             continue
-        for value, hint in _unknown(plan, section, known):
-            home = _home(plan, value.name, section) if hint is None and section in _HOMELY else None
-            if hint is not None or home is not None:
-                ask = _question(hint) if hint else Text(f" It belongs into {home}.", f"它应写在 {home} 中。")
-                yield unknown_key_ignored.finding(
-                    because(
-                        unknown_key_ignored,
-                        f"{value.name} is no known key of {section}.{ask.en}",
-                        f"{section} 中没有已知的 {value.name}。{ask.zh}",
-                    ),
-                    evidence=at_name(plan, value, hint or home),
-                    fixes=(rename(plan, value, hint),) if hint else None,
-                    key=value.key,
-                )
+        closed = _closed(plan, section)
+        for value, hint in (*_unknown(plan, section, known), *_swallowed(plan, section)):
+            place = home(plan.dialect, value.name, section) if hint is None else None
+            if hint is None and place is None and not closed:
+                continue
+            if value.name in _EXTRA.get(section, ()):
+                continue
+            ask = _question(hint, place)
+            yield unknown_key_ignored.finding(
+                because(
+                    unknown_key_ignored,
+                    f"{value.name} is no known key of {section}.{ask.en}",
+                    f"{section} 中没有已知的 {value.name}。{ask.zh}",
+                ),
+                evidence=at_name(plan, value, _expected(hint, place, value.name)),
+                fixes=(rename(plan, value, hint),) if hint else (remove(plan, value, safe=False),),
+                key=value.key,
+            )
+
+
+def _swallowed(plan: Plan, section: str) -> Iterator[tuple[Value, Optional[str]]]:
+    """Settings that some class of the kind takes, but not the one that is named, which has another word for it."""
+    kind = _CLASSED.get(section)
+    here = plan.root.get(*section.split("."))
+    taken = arguments(kind, here.get("type").words) if kind is not None else None
+    if taken is None:
+        return
+    for name, value in here.mapping.items():
+        if name not in taken[0]:
+            hint = same_in_other_words(name, taken[0] - here.mapping.keys())
+            if hint is not None and name in section_specs(plan.dialect, section):
+                yield value, hint
+
+
+def _closed(plan: Plan, section: str) -> bool:
+    """Whether everything that a section may hold is known, so that any other key is a mistake: the parts that MindSpore
+    takes (it refuses others), and those whose class is MindFormers' own."""
+    if section in _CLOSED:
+        return True
+    kind = _CLASSED.get(section)
+    here = plan.root.get(*section.split("."))
+    if kind is None or here.get("auto_register").given:
+        return False
+    name = registered(kind).get(here.get("type").words)
+    return name is not None and name.origin != "research"
 
 
 @check(
@@ -292,7 +326,7 @@ def unknown_model_setting(plan: Plan) -> Iterator[Finding]:
     for name, value in section.mapping.items():
         if name in known:
             continue
-        hint = nearest(name, known - section.mapping.keys(), 0.8)
+        hint = meant(name, known - section.mapping.keys(), 0.8)
         if hint is None and (plan.dialect is Dialect.LEGACY or own):
             continue
         ask = _question(hint)
@@ -300,7 +334,7 @@ def unknown_model_setting(plan: Plan) -> Iterator[Finding]:
         yield unknown_model_setting.finding(
             because(unknown_model_setting, f"{name} is not known.{ask.en}", f"未知的 {name}。{ask.zh}"),
             evidence=at_name(plan, value, hint),
-            fixes=_meant(plan, value, hint),
+            fixes=_cures(plan, value, hint),
             severity=Severity.ERROR if mcore and hint else None if hint else Severity.INFO,
             key=value.key,
         )
@@ -339,17 +373,18 @@ def unknown_pynative_key(plan: Plan) -> Iterator[Finding]:
             continue
         open_section = section in open_sections()
         for value, hint in _unknown(plan, section, section_specs(plan.dialect, section)):
-            if open_section and hint is None:
+            place = home(plan.dialect, value.name, section) if hint is None else None
+            if open_section and hint is None and place is None:
                 continue
-            ask = _question(hint)
+            ask = _question(hint, place)
             yield unknown_pynative_key.finding(
                 because(
                     unknown_pynative_key,
                     f"{value.name} is no key of {section}.{ask.en}",
                     f"{section} 中没有 {value.name}。{ask.zh}",
                 ),
-                evidence=at_name(plan, value, hint),
-                fixes=_meant(plan, value, hint),
+                evidence=at_name(plan, value, _expected(hint, place, value.name)),
+                fixes=_cures(plan, value, hint),
                 severity=Severity.WARNING if open_section else None,
                 key=value.key,
             )
@@ -380,7 +415,7 @@ def unknown_trainer_key(plan: Plan) -> Iterator[Finding]:
                     f"{section or '文件顶层'} 中没有 {value.name}。{ask.zh}",
                 ),
                 evidence=at_name(plan, value, hint),
-                fixes=_meant(plan, value, hint),
+                fixes=_cures(plan, value, hint),
                 key=value.key,
             )
 

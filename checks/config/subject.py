@@ -54,7 +54,18 @@ def load(path: Optional[Path], options: Options) -> Plan:
         devices=options.devices,
         device_memory=options.device_memory,
         mindformers=options.mindformers,
+        # A slip in a training config is a finding with its line; other text is not ours to judge.
+        forgiving=_looks_like_ours(path),
     )
+
+
+def _looks_like_ours(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(_HEAD)
+    except OSError:
+        return False
+    return looks_like_training(head) or looks_like_huggingface(head)
 
 
 def facts(plan: Plan) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.check import check
 from doctor.checks.config.judge import GRAPH, MINDFORMERS, advice, applies, because, quote, remove
@@ -294,3 +295,94 @@ _SECTIONS = (
 _NEEDED = frozenset(("model", "trainer"))
 #: official files of tasks without text data leave these empty
 _OFTEN_EMPTY = frozenset(("train_dataset", "train_dataset_task"))
+
+
+@check(
+    Rule(
+        id="CFG-YML-010",
+        name="not-yaml",
+        severity=Severity.ERROR,
+        category="config",
+        title=Text("Line {line} is no YAML", "第 {line} 行不是合法的 YAML"),
+        why=Text("No program can read the file before this is corrected.", "改正之前任何程序都无法读取该文件。"),
+        fix=Text("Correct the line.", "改正该行。"),
+        references=("https://yaml.org/spec/1.1/",),
+    )
+)
+@applies(readable=False)
+def not_yaml(plan: Plan) -> Iterator[Finding]:
+    for problem in _problems(plan, "syntax"):
+        what, todo = _SLIPS.get(problem.text, _SLIPS["other"])
+        expected = todo.en.rstrip(".")
+        yield not_yaml.finding(
+            because(not_yaml, what.en, what.zh),
+            evidence=_where(plan, replace(problem, text=""), expected),
+            fixes=(advice(plan, todo.en, todo.zh),),
+            line=problem.location.line,
+        )
+
+
+_SLIPS = {
+    "missing-blank": (
+        Text("A blank is missing after the colon.", "冒号后缺少空格。"),
+        Text("Write `name: value`, with a blank after the colon.", "写成“name: value”，冒号后加空格。"),
+    ),
+    "missing-colon": (
+        Text("The line has a name and a value but no colon between them.", "该行有名称和值，但中间没有冒号。"),
+        Text("Write `name: value`.", "写成“name: value”。"),
+    ),
+    "full-width": (
+        Text(
+            "A full-width colon, comma or quote stands where YAML wants the ASCII one.",
+            "使用了全角的冒号、逗号或引号，YAML 只认半角。",
+        ),
+        Text("Type the ASCII character, and a blank after the colon.", "改为半角符号，冒号后加空格。"),
+    ),
+    "open-quote": (
+        Text("A quote opens here and does not close.", "此处的引号没有闭合。"),
+        Text("Close the quote on its line.", "在同一行闭合引号。"),
+    ),
+    "open-bracket": (
+        Text("A bracket or brace opens here and does not close.", "此处的括号没有闭合。"),
+        Text("Close the bracket.", "补上右括号。"),
+    ),
+    "indentation": (
+        Text(
+            "The line is indented unlike its neighbours: it belongs to no section.",
+            "该行缩进与上下行不一致，不属于任何配置段。",
+        ),
+        Text("Indent it as the other settings of its section.", "与同段其他设置项的缩进对齐。"),
+    ),
+    "unknown-alias": (
+        Text(
+            "The alias has no anchor: `*name` needs an `&name` above it.",
+            "别名没有对应的锚点：“*name”之前须有“&name”。",
+        ),
+        Text("Correct the name of the alias, or define the anchor above.", "改正别名，或在前面定义该锚点。"),
+    ),
+    "conflict": (
+        Text("A marker of a merge conflict was left in the file.", "文件中残留了合并冲突标记。"),
+        Text("Delete the marker line and keep one side.", "删除标记行，只保留一方。"),
+    ),
+    "json-comma": (
+        Text("JSON takes no comma before a closing bracket.", "JSON 的右括号前不能有逗号。"),
+        Text("Delete the comma.", "删除该逗号。"),
+    ),
+    "json-no-comma": (
+        Text("A comma is missing after this line.", "该行末尾缺少逗号。"),
+        Text("Add the comma.", "补上逗号。"),
+    ),
+    "json": (
+        Text("The file is no JSON from here on.", "从此处起不是合法的 JSON。"),
+        Text(
+            "Correct it; python -m json.tool FILE shows the place too.", "请改正；python -m json.tool 文件 也可定位。"
+        ),
+    ),
+    "other": (
+        Text("The line cannot be read as YAML.", "该行无法按 YAML 解析。"),
+        Text(
+            "Look at the line and the one above it: indentation, a colon, an open quote or bracket.",
+            "请检查该行及其上一行：缩进、冒号、未闭合的引号或括号。",
+        ),
+    ),
+}

@@ -248,7 +248,7 @@ def repaired(
 
     def judge(text: str) -> Sequence[Finding]:
         plan = plan_of(
-            parse(text.encode("utf-8"), path),
+            parse(text.encode("utf-8"), path, forgiving=True),
             devices=options.devices,
             device_memory=options.device_memory,
             mindformers=options.mindformers,

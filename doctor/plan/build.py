@@ -26,9 +26,12 @@ def load_plan(
     devices: Optional[int] = None,
     device_memory: Optional[int] = None,
     mindformers: Optional[str] = None,
+    forgiving: bool = False,
 ) -> Plan:
-    """Reads `path` into a plan. Raises UsageError when it cannot be read, or `mindformers` is no version."""
-    return plan_of(read_document(path), devices=devices, device_memory=device_memory, mindformers=mindformers)
+    """Reads `path` into a plan. Raises UsageError when it cannot be read, or `mindformers` is no version. `forgiving`
+    makes a plan, that says so, also of text that is no YAML."""
+    document = read_document(path, forgiving=forgiving)
+    return plan_of(document, devices=devices, device_memory=device_memory, mindformers=mindformers)
 
 
 def plan_of(

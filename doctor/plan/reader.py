@@ -10,6 +10,7 @@ Bounds: 8 MiB of text, 100 levels, 200,000 values after aliases are expanded. No
 from __future__ import annotations
 
 import bisect
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ import yaml
 from doctor.errors import UsageError
 from doctor.escape import visible
 from doctor.finding import Location, Text
+from doctor.plan.syntax import slip
 from doctor.plan.value import Value, nothing
 
 MAX_BYTES = 8 << 20
@@ -36,7 +38,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong with the text itself. `kind`: conflict, tab, duplicate, recursion, tag, key, encoding."""
+    """Something wrong with the text itself. `kind`: conflict, tab, syntax, duplicate, recursion, tag, key, encoding; of
+    syntax, `text` is the kind of slip (`doctor.plan.syntax`) and `first` the place where the parser gave up."""
 
     kind: str
     location: Location
@@ -58,11 +61,12 @@ class Document:
 
     @property
     def readable(self) -> bool:
-        return not any(problem.kind in {"conflict", "tab", "recursion"} for problem in self.problems)
+        return not any(problem.kind in {"conflict", "tab", "syntax", "recursion"} for problem in self.problems)
 
 
-def read_document(path: Path) -> Document:
-    """Reads `path`. Raises UsageError, with the line, when it is not text, not YAML or not a mapping."""
+def read_document(path: Path, *, forgiving: bool = False) -> Document:
+    """Reads `path`. Raises UsageError, with the line, when it is not text, not YAML or not a mapping. `forgiving` keeps
+    text that no parser takes as a Problem of the document, for those who report it."""
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
@@ -76,10 +80,10 @@ def read_document(path: Path) -> Document:
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(Text(f"{path}: cannot be read: {reason}.", f"{path}：无法读取：{reason}。")) from error
-    return parse(raw, path)
+    return parse(raw, path, forgiving=forgiving)
 
 
-def parse(raw: bytes, path: Path) -> Document:
+def parse(raw: bytes, path: Path, *, forgiving: bool = False) -> Document:
     """As `read_document`, on bytes that are already there."""
     source = str(path)
     text, encoding = _decode(raw, source)
@@ -91,6 +95,7 @@ def parse(raw: bytes, path: Path) -> Document:
     if conflicts:
         problems.extend(Problem("conflict", places.at(hit.start()), hit.group(0).strip()) for hit in conflicts)
         return Document(path, nothing(source), tuple(problems), text)
+    json_text = path.suffix.lower() == ".json"
     try:
         node = yaml.compose(text, Loader=_loader())
     except yaml.MarkedYAMLError as error:
@@ -98,7 +103,11 @@ def parse(raw: bytes, path: Path) -> Document:
         if tab is not None:
             problems.append(Problem("tab", places.at(tab)))
             return Document(path, nothing(source), tuple(problems), text)
-        raise _not_yaml(path, error) from error
+        if not forgiving:
+            raise _not_yaml(path, error) from error
+        broken = _not_json(text, places) if json_text else None
+        problems.append(broken or _syntax(text, places, error))
+        return Document(path, nothing(source), tuple(problems), text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         reason = visible(str(error).replace("\n", " "), 120) or type(error).__name__
         raise UsageError(Text(f"{path}: not YAML: {reason}.", f"{path}：不是 YAML：{reason}。")) from error
@@ -112,8 +121,13 @@ def parse(raw: bytes, path: Path) -> Document:
                 f"{path}:{line}：不是“键: 值”形式的配置。",
             )
         )
+    if json_text and forgiving:
+        # YAML takes a comma before the last brace and bare words, JSON does not.
+        broken = _not_json(text, places)
+        if broken is not None:
+            return Document(path, nothing(source), (*problems, broken), text)
     _bound(node, path)
-    walker = _Walker(places, problems, json=path.suffix.lower() == ".json")
+    walker = _Walker(places, problems, json=json_text)
     root = walker.value(node, Location(source, 1, 1, 0), "")
     return Document(path, root, tuple(problems), text, walker.mapping_depth(node))
 
@@ -151,6 +165,39 @@ def _tab_before(text: str, error: yaml.MarkedYAMLError) -> Optional[int]:
             return None
         if text[: hit.end()].rpartition("\n")[2].strip()[:1] != "#":
             return hit.start()
+    return None
+
+
+def _syntax(text: str, places: _Places, error: yaml.MarkedYAMLError) -> Problem:
+    """Where the text stopped being YAML, and where the parser noticed."""
+    found = slip(text, error)
+    mark = error.problem_mark or error.context_mark
+    start = _line_start(text, found.line)
+    noticed = places.at(min(_line_start(text, mark.line), len(text))) if mark and mark.line != found.line else None
+    return Problem("syntax", places.at(start), found.kind, noticed)
+
+
+def _line_start(text: str, line: int) -> int:
+    start = 0
+    for _ in range(line):
+        start = text.find("\n", start) + 1
+    blank = len(text[start:]) - len(text[start:].lstrip(" "))
+    return start + blank
+
+
+def _not_json(text: str, places: _Places) -> Optional[Problem]:
+    """Where a .json file is no JSON: a comma too many stands before the bracket at which the parser stops."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        before = text[: error.pos].rstrip()
+        comma = before.endswith(",") and text[error.pos : error.pos + 1] in {"}", "]"}
+        missing = "delimiter" in error.msg and before
+        index = len(before) - 1 if comma or missing else error.pos
+        kind = "json-comma" if comma else "json-no-comma" if missing else "json"
+        return Problem("syntax", places.at(index), kind, places.at(error.pos) if index != error.pos else None)
+    except (RecursionError, ValueError):
+        return Problem("syntax", places.at(0), "json")
     return None
 
 

@@ -528,6 +528,42 @@ BAD: tuple[Case, ...] = (
         release="1.8.0",
     ),
     Case("CFG-YML-009", "legacy", {"optimizer": None}),
+    Case("CFG-YML-010", "", {}, text="run_mode: train\nrunner_config:\n  epochs:2\n  batch_size: 1\n", line=3),
+    Case(
+        "CFG-YML-010", "", {}, text="run_mode: train\nrunner_config:\n  epochs 2\n\n  # one\n  batch_size: 1\n", line=3
+    ),
+    Case("CFG-YML-010", "", {}, text="run_mode: train\nrunner_config:\n  epochs = 2\n  batch_size: 1\n", line=3),
+    Case("CFG-YML-010", "", {}, text="run_mode: train\nrunner_config：\n  epochs: 2\n", line=2),
+    Case("CFG-YML-010", "", {}, text="run_mode: train\nrunner_config:\n  epochs: 2\n   batch_size: 1\n", line=4),
+    Case("CFG-YML-010", "", {}, text="run_mode: train\nrunner_config:\n    epochs: 2\n   batch_size: 1\n", line=4),
+    Case("CFG-YML-010", "", {}, text='run_mode: "train\nrunner_config:\n  epochs: 2\n', line=1),
+    Case(
+        "CFG-YML-010",
+        "",
+        {},
+        text='run_mode: "train\nseed: 0\ntrainer:\n  type: "A"\n  model_name: b\n',
+        line=1,
+    ),
+    Case("CFG-YML-010", "", {}, text="run_mode: train\noptimizer:\n  betas: [0.9, 0.95\n  eps: 1.e-8\n", line=3),
+    Case("CFG-YML-010", "", {}, text="run_mode: train\nmodel: *llama\n", line=2),
+    Case("CFG-YML-010", "", {}, text="run_mode: train\n<<<<<<< HEAD\nseed: 1\n", line=2),
+    Case(
+        "CFG-YML-010", "", {}, text='{\n  "model_type": "llama",\n  "hidden_size": 8,\n}\n', name="config.json", line=3
+    ),
+    Case("CFG-YML-010", "", {}, text='{\n  "model_type": "llama"\n  "hidden_size": 8\n}\n', name="config.json", line=2),
+    # words of other programs, and of the other generation
+    Case("CFG-KEY-001", "mcore", {"runner_config.num_train_epochs": 2}),
+    Case("CFG-KEY-001", "legacy", {f"{_P}.tensor_model_parallel_size": 2}),
+    Case("CFG-KEY-003", "legacy", {f"{_L}.min_lr": 0.0, f"{_L}.lr_end": Drop}, key=f"{_L}.min_lr"),
+    Case("CFG-KEY-003", "legacy", {f"{_L}.lr": 1.0e-5, f"{_L}.learning_rate": Drop}, key=f"{_L}.lr"),
+    Case("CFG-KEY-003", "legacy", {"context.max_memory": "58GB", "context.max_device_memory": Drop}),
+    Case("CFG-KEY-003", "legacy", {f"{_D}.column_names": ["input_ids"], f"{_D}.input_columns": Drop}),
+    Case("CFG-KEY-003", "legacy", {"parallel.use_parallel": True}),
+    Case("CFG-KEY-003", "legacy", {"context.some_new_switch": True}),
+    Case("CFG-KEY-003", "legacy", {"model.seq_length": 4096}),
+    Case("CFG-KEY-002", "legacy", {"resume_from_checkpoint": "/data/x", "resume_training": Drop}),
+    Case("CFG-KEY-009", "pynative", {"training.batch_size": 1, "training.local_batch_size": Drop}),
+    Case("CFG-KEY-009", "pynative", {"optimizer.warmup_steps": 100}),
 )
 
 GOOD: tuple[Case, ...] = (
@@ -579,4 +615,11 @@ GOOD: tuple[Case, ...] = (
     Case("CFG-CTX-010", "predict", {"context.jit_config": {"jit_level": "O1"}}, release="1.1.0"),
     Case("CFG-MOD-011", "mcore", {f"{_M}.num_nextn_predict_layers": 1}),
     Case("CFG-CTX-006", "legacy", {"context.max_device_memory": "1024GB"}),
+    # a colon or an equals sign inside a value, and quotes that close
+    *(
+        Case("CFG-YML-010", "", {}, text=f"run_mode: train\nload_checkpoint: {word}\n")
+        for word in ("s3://bucket/a=b", "C:\\data", "'it''s'", '"a: b"', "路径：一", "a # b", "[x, 'y: z']")
+    ),
+    Case("CFG-KEY-003", "legacy", {"optimizer": {"type": "MyOwnAdam", "learning_rate": 1.0e-5, "my_flag": 1}}),
+    Case("CFG-KEY-003", "legacy", {f"{_D}.data_loader": {"type": "MyLoader", "dataset_dir": "/d", "my_flag": 1}}),
 )

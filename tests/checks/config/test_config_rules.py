@@ -53,7 +53,7 @@ def _put(data: Any, key: str, value: Any) -> None:
 def plan_for(case: Case, text: str) -> Plan:
     _, devices, release = BASES.get(case.base, ("", 8, "1.3.2"))
     return plan_of(
-        parse(text.encode(case.encoding), Path(case.name)),
+        parse(text.encode(case.encoding), Path(case.name), forgiving=True),
         devices=case.devices or devices,
         device_memory=case.device_memory,
         mindformers=case.release or release,

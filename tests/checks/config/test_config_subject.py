@@ -110,7 +110,7 @@ def test_a_comment_silences_its_line_only(tmp_path: Path, doctor: Run) -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("model: [1, 2\ntrainer: {\n", 2),
+        ("a: [1, 2\nb: {\n", 2),
         ("a: 1\nb: 'x\n", 2),
         ("a: 1\n b: 2\n", 2),
         ("", None),
@@ -129,6 +129,23 @@ def test_what_is_no_config_is_refused_in_one_line(text: str, line: int, tmp_path
     assert "run.yaml" in done.stderr
     if line:
         assert str(line) in done.stderr
+
+
+def test_a_slip_in_a_training_config_is_a_finding_with_its_line(tmp_path: Path, doctor: Run) -> None:
+    lines = LEGACY.split("\n")
+    at = next(number for number, line in enumerate(lines) if "gradient_accumulation_steps:" in line)
+    for line, broken in (
+        (at, lines[at].replace(": ", ":")),
+        (at, lines[at].replace(":", "：")),
+        (at, lines[at].replace(":", " =")),
+        (at, lines[at] + "\n   sink_size: 2"),
+        (at, '  gradient_accumulation_steps: "1'),
+    ):
+        text = "\n".join([*lines[:line], broken, *lines[line + 1 :]])
+        report = _report(doctor, str(_write(tmp_path, text)))
+        (finding,) = [item for item in report["findings"] if item["severity"] == "error"]
+        assert finding["rule"] == "CFG-YML-010"
+        assert finding["evidence"][0]["line"] in (line + 1, line + 1 + broken.count("\n")), broken
 
 
 def test_a_bomb_of_aliases_and_a_deep_file_are_refused(tmp_path: Path, doctor: Run) -> None:
