@@ -131,6 +131,12 @@ class Evidence:
     step: Optional[int] = None
     observed: Any = None
     expected: Any = None
+    #: what is seen there in a sentence of ours; `text` is quoted as it stands
+    note: Optional[Text] = None
+
+    def said(self, lang: str) -> Optional[str]:
+        """The sentence or the quotation that a reader is shown."""
+        return self.note.pick(lang) if self.note is not None else self.text
 
     @classmethod
     def at(cls, location: Location, kind: str = "value", **more: Any) -> Evidence:
@@ -144,7 +150,7 @@ class Evidence:
             **more,
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, lang: str = "en") -> dict[str, Any]:
         return _present(
             kind=self.kind,
             source=self.source,
@@ -152,7 +158,7 @@ class Evidence:
             column=self.column,
             offset=self.offset,
             key=self.key,
-            text=self.text,
+            text=self.said(lang),
             rank=self.rank,
             step=self.step,
             observed=plain(self.observed),
@@ -231,7 +237,7 @@ class Finding:
             "message": self.message.pick(lang),
             "confidence": round(self.confidence, 2),
             "root_cause": self.root_cause,
-            "evidence": [item.to_dict() for item in self.evidence],
+            "evidence": [item.to_dict(lang) for item in self.evidence],
             "explains": list(self.explains),
             "fixes": [fix.to_dict(lang) for fix in self.fixes],
             "references": list(self.references),

@@ -66,9 +66,16 @@ def cann_not_sourced(host: Host) -> Iterator[Finding]:
     listed = any(row.flag("exists") for row in host.cann.rows("roots_in_use"))
     yield cann_not_sourced.finding(
         evidence=(
-            Evidence("value", "environment", key="ASCEND_HOME_PATH", text="not set", observed=None),
+            Evidence("value", "environment", key="ASCEND_HOME_PATH", note=Text("not set", "没有设置"), observed=None),
             *(
-                Evidence("file", row.text("path") or "?", text=f"CANN {row.text('version') or 'of unknown version'}")
+                Evidence(
+                    "file",
+                    row.text("path") or "?",
+                    note=Text(
+                        f"CANN {row.text('version') or 'of unknown version'}",
+                        f"CANN {row.text('version') or '版本未知'}",
+                    ),
+                )
                 for row in installs[:4]
             ),
         ),

@@ -42,11 +42,22 @@ def cann_missing(host: Host) -> Iterator[Finding]:
         return
     if not host.has_hardware:
         raise Skip(Text("no Ascend device is here", "没有昇腾设备"))
+    if not isinstance(host.cann.at("installs").value, list):
+        raise Skip(Text("CANN was not looked for", "没有查找 CANN"))
     row = host.pairing.mindspore(host.mindspore) if host.mindspore else None
     version = row.texts("cann")[0] if row is not None and row.texts("cann") else host.pairing.newest_cann()
     commands = " && ".join(solver.cann_commands(host.card, version, host.system.text("machine") or "aarch64"))
     yield cann_missing.finding(
-        evidence=(Evidence("file", "/usr/local/Ascend", text="no cann, ascend-toolkit or nnae here or in ~/Ascend"),),
+        evidence=(
+            Evidence(
+                "file",
+                "/usr/local/Ascend",
+                note=Text(
+                    "no cann, ascend-toolkit or nnae here or in ~/Ascend",
+                    "此处和 ~/Ascend 下都没有 cann、ascend-toolkit 或 nnae",
+                ),
+            ),
+        ),
         severity=Severity.ERROR if host.mindspore else Severity.WARNING,
         confidence=0.85,
         fixes=(Fix(cann_missing.rule.fix, command=commands, verify="ls /usr/local/Ascend"),),

@@ -152,17 +152,31 @@ def npu_dropped(host: Host) -> Iterator[Finding]:
         )
         yield npu_dropped.finding(
             evidence=(
-                Evidence("file", "/dev", text=f"davinci nodes: {', '.join(map(str, host.node_ids))}"),
+                Evidence(
+                    "file",
+                    "/dev",
+                    note=Text("davinci nodes: ", "davinci 节点：") + _both(", ".join(map(str, host.node_ids))),
+                ),
                 Evidence(
                     "command",
                     "npu-smi info",
-                    text=f"{seen} devices" + (f"; not there: {', '.join(map(str, missing))}" if missing else ""),
+                    note=Text(f"{seen} devices", f"{seen} 个设备")
+                    + (
+                        Text("; not there: ", "；缺少：") + _both(", ".join(map(str, missing)))
+                        if missing
+                        else _both("")
+                    ),
                 ),
             ),
             fixes=fixes,
             seen=seen,
             nodes=len(host.node_ids),
         )
+
+
+def _both(text: str) -> Text:
+    """Figures and names, which read alike in both languages."""
+    return Text(text, text)
 
 
 @host_check(

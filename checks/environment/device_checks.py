@@ -40,7 +40,9 @@ from doctor.rule import Rule
 )
 def device_nodes_missing(host: Host) -> Iterator[Finding]:
     ascend_only(host)
-    if host.facts.flag("devices", "dev_readable") is not True:
+    if host.facts.flag("devices", "dev_readable") is not True or not isinstance(
+        host.facts.at("devices", "davinci").value, list
+    ):
         raise Skip(Text("/dev was not examined", "没有检查 /dev"))
     control = host.facts.at("devices", "control").value
     absent = [
@@ -63,7 +65,12 @@ def device_nodes_missing(host: Host) -> Iterator[Finding]:
     yield device_nodes_missing.finding(
         evidence=(
             Evidence(
-                "file", "/dev", text=f"davinci nodes: {', '.join(map(str, host.node_ids)) or 'none'}; absent: {what}"
+                "file",
+                "/dev",
+                note=Text(
+                    f"davinci nodes: {', '.join(map(str, host.node_ids)) or 'none'}; absent: {what}",
+                    f"davinci 节点：{', '.join(map(str, host.node_ids)) or '无'}；缺少：{what}",
+                ),
             ),
             *([Evidence("value", "container", text=host.container)] if host.container else []),
         ),
@@ -86,7 +93,7 @@ def device_nodes_missing(host: Host) -> Iterator[Finding]:
         name="device-nodes-not-permitted",
         severity=Severity.ERROR,
         category="permissions",
-        title=Text("User {user} may not open {node}", "用户 {user} 无权打开 {node}"),
+        title=Text("User {user} may not open {nodes}", "用户 {user} 无权打开 {nodes}"),
         why=Text(
             "The node is {mode} of group {group} ({gid}); the process is not in that group. In a container the number of the group counts, not its name.",
             "该节点权限为 {mode}，属组 {group}（{gid}），而进程不在该组。容器里起作用的是组号，不是组名。",
@@ -117,7 +124,7 @@ def device_nodes_not_permitted(host: Host) -> Iterator[Finding]:
     path = node.text("path") or "/dev/davinci*"
     user = host.system.text("user", "name") or host.system.text("user", "uid") or "?"
     command = f"docker run --group-add {gid} …" if host.container else f"sudo usermod -aG {group or gid} {user}"
-    yield device_nodes_not_permitted.finding(
+    finding = device_nodes_not_permitted.finding(
         evidence=tuple(
             Evidence(
                 "file",
@@ -132,11 +139,14 @@ def device_nodes_not_permitted(host: Host) -> Iterator[Finding]:
             Fix(device_nodes_not_permitted.rule.fix, command=command, verify=f"test -r {path} -a -w {path} && echo ok"),
         ),
         user=user,
-        node=path if len(closed) == 1 else f"{path} and {len(closed) - 1} more",
+        node=path,
         mode=node.text("mode") or "?",
         group=group or "?",
         gid=gid,
     )
+    more = len(closed) - 1
+    which = Text(f"{path} and {more} more", f"{path} 等 {more + 1} 个节点") if more else Text(path, path)
+    yield phrased(finding, nodes=which)
 
 
 def _rights(node: Fields) -> str:
@@ -170,7 +180,7 @@ def user_without_passwd_entry(host: Host) -> Iterator[Finding]:
         raise Skip(Text("the user is not known", "不知道当前用户"))
     if not known:
         yield user_without_passwd_entry.finding(
-            evidence=(Evidence("file", "/etc/passwd", text=f"no entry for uid {uid}"),),
+            evidence=(Evidence("file", "/etc/passwd", note=Text(f"no entry for uid {uid}", f"没有 uid {uid} 的条目")),),
             fixes=(
                 Fix(
                     user_without_passwd_entry.rule.fix,
@@ -216,7 +226,7 @@ def driver_record_missing(host: Host) -> Iterator[Finding]:
     else:
         return
     finding = driver_record_missing.finding(
-        evidence=(Evidence("file", "/etc/ascend_install.info", text=problem.en),),
+        evidence=(Evidence("file", "/etc/ascend_install.info", note=problem),),
         fixes=(
             Fix(
                 driver_record_missing.rule.fix,

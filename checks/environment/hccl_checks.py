@@ -308,12 +308,23 @@ def npu_address_missing(host: Host) -> Iterator[Finding]:
         raise Skip(Text("the job does not span nodes", "任务不跨节点"))
     if not host.facts.flag("hccn", "readable"):
         raise Skip(Text("/etc/hccn.conf cannot be read here", "此处读不到 /etc/hccn.conf"))
+    if not host.node_ids:
+        raise Skip(Text("there are no device nodes", "没有设备节点"))
     addresses = host.facts.pairs("hccn", "addresses")
     missing = [number for number in host.node_ids if str(number) not in addresses]
     # The A3 talks over its own bus inside a pod and may have no such addresses at all.
     if missing and (addresses or (host.card is not None and host.card.family in {"910", "A2"})):
         yield npu_address_missing.finding(
-            evidence=(Evidence("file", "/etc/hccn.conf", text=f"addresses of {', '.join(addresses) or 'no device'}"),),
+            evidence=(
+                Evidence(
+                    "file",
+                    "/etc/hccn.conf",
+                    note=Text(
+                        f"addresses of {', '.join(addresses) or 'no device'}",
+                        f"只有这些设备的地址：{', '.join(addresses) or '无'}",
+                    ),
+                ),
+            ),
             fixes=(
                 Fix(
                     npu_address_missing.rule.fix,

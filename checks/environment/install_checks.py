@@ -97,6 +97,8 @@ def cann_wheels_in_site_packages(host: Host) -> Iterator[Finding]:
     ascend_only(host)
     if not host.packages:
         raise Skip(Text("the packages of the interpreter are not known", "不知道解释器中有哪些包"))
+    if not isinstance(host.facts.at("distributions").value, dict):
+        raise Skip(Text("where the packages lie is not known", "不知道这些包装在哪里"))
     roots = [row.text("root") or "" for row in host.cann.rows("roots_in_use")]
     names = []
     for name in ("te", "topi", "hccl"):
@@ -155,7 +157,13 @@ def package_shadowed(host: Host) -> Iterator[Finding]:
             continue
         whole = bool(row.flag("looks_whole"))
         yield package_shadowed.finding(
-            evidence=(Evidence("file", path, text=f"a {row.text('kind') or 'file'} named like the package"),),
+            evidence=(
+                Evidence(
+                    "file",
+                    path,
+                    note=Text(f"a {row.text('kind') or 'file'} named like the package", "与该包同名"),
+                ),
+            ),
             severity=Severity.WARNING if whole or name not in {"mindspore", "mindformers"} else Severity.ERROR,
             confidence=0.7 if whole else 0.9,
             fixes=(
@@ -211,6 +219,8 @@ def torch_npu_cann_mismatch(host: Host) -> Iterator[Finding]:
                 f"对应 CANN {' 或 '.join(homes)}，而不是 {host.cann_version}",
             )
         )
+    if not problems and host.cann_version is None:
+        raise Skip(Text("no version of CANN could be read", "读不到 CANN 版本"))
     for problem in problems:
         finding = torch_npu_cann_mismatch.finding(
             evidence=(

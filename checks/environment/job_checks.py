@@ -69,8 +69,8 @@ def _evidence(groups: dict[str, list[Host]], key: str) -> tuple[Evidence, ...]:
 def nodes_of_different_versions(subject: Inspection) -> Iterator[Finding]:
     hosts = needs_several(subject)
     parts: tuple[tuple[str, Callable[[Host], Optional[str]], Severity], ...] = (
-        ("MindSpore", lambda host: host.mindspore, Severity.ERROR),
-        ("MindFormers", lambda host: host.mindformers, Severity.ERROR),
+        ("MindSpore", lambda host: _or_absent(host, host.mindspore), Severity.ERROR),
+        ("MindFormers", lambda host: _or_absent(host, host.mindformers), Severity.ERROR),
         ("CANN", lambda host: host.cann_version, Severity.ERROR),
         ("Python", lambda host: ".".join((host.python or "").split(".")[:2]) or None, Severity.WARNING),
         ("driver", lambda host: host.driver_version, Severity.WARNING),
@@ -80,9 +80,20 @@ def nodes_of_different_versions(subject: Inspection) -> Iterator[Finding]:
     for part, ask, severity in parts:
         groups = _values(hosts, ask)
         if len(groups) > 1:
-            yield nodes_of_different_versions.finding(
-                evidence=_evidence(groups, part), severity=severity, part=part, spread=_spread(groups)
+            spread = _spread(groups)
+            yield phrased(
+                nodes_of_different_versions.finding(evidence=_evidence(groups, part), severity=severity),
+                part=Text(part, "驱动" if part == "driver" else part),
+                spread=Text(spread, spread.replace(_ABSENT, "未安装")),
             )
+
+
+_ABSENT = "not installed"
+
+
+def _or_absent(host: Host, version: Optional[str]) -> Optional[str]:
+    """A version, or that it is missing from an interpreter that was examined."""
+    return version or (_ABSENT if host.packages else None)
 
 
 @check(
@@ -207,6 +218,8 @@ _AGREED = (
 )
 def launcher_variables_differ(subject: Inspection) -> Iterator[Finding]:
     hosts = needs_several(subject)
+    if sum(isinstance(host.facts.at("env").value, dict) for host in hosts) < 2:
+        raise Skip(Text("the environment was not recorded", "没有记录环境变量"))
     for name in _AGREED:
         groups = _values(hosts, lambda host, name=name: host.env.get(name))  # type: ignore[misc]
         if len(groups) > 1:
@@ -347,14 +360,16 @@ def tls_switch_differs(subject: Inspection) -> Iterator[Finding]:
     if not states:
         raise Skip(Text("hccn_tool did not say the TLS switch", "hccn_tool 没有给出 TLS 开关"))
     if len(states) > 1:
-        words = {0: "off", 1: "on"}
-        spread = "; ".join(
-            f"{words.get(switch, switch)}: "
-            + ", ".join(f"{host.label} NPU {number}".strip() for host, number in ports[:8])
+        ports_of = {
+            switch: ", ".join(f"{host.label} NPU {number}".strip() for host, number in ports[:8])
             for switch, ports in sorted(states.items())
+        }
+        spread = Text(
+            "; ".join(f"{'on' if switch else 'off'}: {ports}" for switch, ports in ports_of.items()),
+            "；".join(f"{'开启' if switch else '关闭'}：{ports}" for switch, ports in ports_of.items()),
         )
         minority = min(states.items(), key=lambda item: (len(item[1]), item[0]))
-        yield tls_switch_differs.finding(
+        finding = tls_switch_differs.finding(
             evidence=tuple(
                 Evidence(
                     "command",
@@ -372,5 +387,5 @@ def tls_switch_differs(subject: Inspection) -> Iterator[Finding]:
                     verify=tls_switch_differs.rule.verify,
                 ),
             ),
-            spread=spread,
         )
+        yield phrased(finding, spread=spread)

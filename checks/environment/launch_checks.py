@@ -21,7 +21,8 @@ def variable(host: Host, name: str) -> Evidence:
         "value",
         "environment",
         key=name,
-        text=f"{name}={value}" if value is not None else f"{name} is not set",
+        text=f"{name}={value}",
+        note=Text(f"{name} is not set", f"没有设置 {name}") if value is None else None,
         observed=value,
     )
 
@@ -175,7 +176,14 @@ def scheduler_port_in_use(host: Host) -> Iterator[Finding]:
     free = port + 1 if port < 65535 else 8118
     chosen = "MS_SCHED_PORT" in host.env or "MASTER_PORT" in host.env
     yield scheduler_port_in_use.finding(
-        evidence=(Evidence("value", "environment", key="MS_SCHED_PORT", text=f"binding to port {port} says: in use"),),
+        evidence=(
+            Evidence(
+                "value",
+                "environment",
+                key="MS_SCHED_PORT",
+                note=Text(f"binding to port {port} says: in use", f"绑定端口 {port} 时提示已被占用"),
+            ),
+        ),
         severity=Severity.ERROR if chosen else Severity.WARNING,
         fixes=(
             Fix(
@@ -217,7 +225,9 @@ def master_address_unresolved(host: Host) -> Iterator[Finding]:
     if error is None:
         return
     finding = master_address_unresolved.finding(
-        evidence=(Evidence("value", "environment", key="MS_SCHED_HOST", text=f"{name}: {error}"),),
+        evidence=(
+            Evidence("value", "environment", key="MS_SCHED_HOST", note=Text(f"{name}: ", f"{name}：") + said(error)),
+        ),
         fixes=(
             Fix(
                 master_address_unresolved.rule.fix,

@@ -64,7 +64,14 @@ def device_memory_taken(host: Host) -> Iterator[Finding]:
                 for device in busy
             ),
             *(
-                Evidence("command", "npu-smi info", text=f"process {p.name or '?'}, pid {p.pid}, {p.memory_mb} MB")
+                Evidence(
+                    "command",
+                    "npu-smi info",
+                    note=Text(
+                        f"process {p.name or '?'}, pid {p.pid}, {p.memory_mb} MB",
+                        f"进程 {p.name or '?'}，pid {p.pid}，{p.memory_mb} MB",
+                    ),
+                )
                 for p in own[:16]
             ),
         ],

@@ -54,10 +54,13 @@ def operator_package_missing(host: Host) -> Iterator[Finding]:
             Evidence(
                 "file",
                 f"{host.cann.text('path')}/opp/built-in/op_impl/ai_core/tbe/kernel",
-                text="no kernels of any chip" if sure else "not there",
+                note=Text("no kernels of any chip", "没有任何芯片的算子内核") if sure else Text("not there", "不存在"),
             ),
             Evidence(
-                "file", f"{host.cann.text('path')}/version.cfg", key="opp_kernel_running_version", text="no such line"
+                "file",
+                f"{host.cann.text('path')}/version.cfg",
+                key="opp_kernel_running_version",
+                note=Text("no such line", "没有这一行"),
             ),
         ),
         severity=Severity.ERROR if sure else Severity.WARNING,
@@ -116,6 +119,7 @@ def operator_package_wrong_chip(host: Host) -> Iterator[Finding]:
         return
     wanted = solver.ops_package(card.ops, host.cann_version or "8.5.0")
     arch = host.system.text("machine") or "aarch64"
+    name = host.devices[0].name if host.devices else card.family
     yield operator_package_wrong_chip.finding(
         evidence=(
             Evidence(
@@ -125,9 +129,7 @@ def operator_package_wrong_chip(host: Host) -> Iterator[Finding]:
                 observed=have,
                 expected=card.kernels,
             ),
-            Evidence(
-                "command", "npu-smi info", text=f"{host.devices[0].name}: {card.title}" if host.devices else card.title
-            ),
+            Evidence("command", "npu-smi info", note=Text(f"{name}: {card.title}", f"{name}：{card.title_zh}")),
         ),
         fixes=(
             Fix(
@@ -137,7 +139,7 @@ def operator_package_wrong_chip(host: Host) -> Iterator[Finding]:
             ),
         ),
         have=have,
-        name=host.devices[0].name if host.devices else card.family,
+        name=name,
         package=wanted,
     )
 
@@ -185,7 +187,7 @@ def custom_operators_stale(host: Host) -> Iterator[Finding]:
         else:
             continue
         finding = custom_operators_stale.finding(
-            evidence=(Evidence("file", path, text=problem.en, observed=built, expected=host.cann_version),),
+            evidence=(Evidence("file", path, note=problem, observed=built, expected=host.cann_version),),
             fixes=(
                 Fix(
                     custom_operators_stale.rule.fix,

@@ -111,6 +111,8 @@ def _declares_below_2(host: Host, name: str) -> bool:
     )
 )
 def declared_requirement_broken(host: Host) -> Iterator[Finding]:
+    if not isinstance(host.facts.at("packages").value, dict):
+        raise Skip(Text("the packages of the interpreter are not known", "不知道解释器中有哪些包"))
     owners = [name for name in _OWNERS if host.facts.texts("distributions", name, "requires")]
     if not owners:
         raise Skip(Text("no package is installed whose requirements matter here", "没有安装需要检查依赖的包"))
@@ -276,7 +278,12 @@ def cann_python_module_missing(host: Host) -> Iterator[Finding]:
     packages = " ".join(row.text("package") or "" for row in missing)
     yield cann_python_module_missing.finding(
         evidence=tuple(
-            Evidence("value", host.executable, key=row.text("module"), text=f"no module named {row.text('module')}")
+            Evidence(
+                "value",
+                host.executable,
+                key=row.text("module"),
+                note=Text(f"no module named {row.text('module')}", f"没有名为 {row.text('module')} 的模块"),
+            )
             for row in missing
         ),
         fixes=(

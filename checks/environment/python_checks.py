@@ -138,7 +138,10 @@ def libpython_missing(host: Host) -> Iterator[Finding]:
             Evidence(
                 "value",
                 host.executable,
-                text=f"no libpython{short}.so* in its prefix, /usr/lib, /usr/local/lib or LD_LIBRARY_PATH",
+                note=Text(
+                    f"no libpython{short}.so* in its prefix, /usr/lib, /usr/local/lib or LD_LIBRARY_PATH",
+                    f"其安装目录、/usr/lib、/usr/local/lib 和 LD_LIBRARY_PATH 中都没有 libpython{short}.so*",
+                ),
             ),
         ),
         fixes=(
@@ -178,7 +181,7 @@ def interpreter_unusable(host: Host) -> Iterator[Finding]:
     if reason is None:
         return
     finding = interpreter_unusable.finding(
-        evidence=(Evidence("command", f"{host.executable} -I -c …", text=reason),),
+        evidence=(Evidence("command", f"{host.executable} -I -c …", note=said(reason)),),
         fixes=(
             Fix(
                 interpreter_unusable.rule.fix,
@@ -237,7 +240,12 @@ def mindspore_missing(host: Host) -> Iterator[Finding]:
         )
     yield mindspore_missing.finding(
         evidence=(
-            Evidence("value", host.executable, key="mindspore", text="no distribution and no module named mindspore"),
+            Evidence(
+                "value",
+                host.executable,
+                key="mindspore",
+                note=Text("no distribution and no module named mindspore", "没有名为 mindspore 的安装包或模块"),
+            ),
         ),
         fixes=fixes,
         path=host.executable,
@@ -305,7 +313,7 @@ def mindspore_without_ascend(host: Host) -> Iterator[Finding]:
 )
 def package_files_missing(host: Host) -> Iterator[Finding]:
     modules = host.facts.at("modules").value
-    if not isinstance(modules, dict):
+    if not isinstance(modules, dict) or not isinstance(host.facts.at("packages").value, dict):
         raise Skip(Text("the interpreter was not examined", "没有检查解释器"))
     for name in ("mindspore", "mindformers"):
         version = host.packages.get(name)
@@ -325,7 +333,7 @@ def package_files_missing(host: Host) -> Iterator[Finding]:
         else:
             continue
         finding = package_files_missing.finding(
-            evidence=(Evidence("value", f"{host.executable}: {name}", text=what.en),),
+            evidence=(Evidence("value", f"{host.executable}: {name}", note=what),),
             fixes=(
                 Fix(
                     package_files_missing.rule.fix,

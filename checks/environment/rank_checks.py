@@ -10,7 +10,7 @@ from doctor.check import Skip
 from doctor.checks.environment.fields import Fields
 from doctor.checks.environment.host import Host
 from doctor.checks.environment.launch_checks import variable
-from doctor.checks.environment.subject import host_check
+from doctor.checks.environment.subject import host_check, needs_environment
 from doctor.checks.environment.wording import phrased, said
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
@@ -44,7 +44,7 @@ def rank_table_invalid(host: Host) -> Iterator[Finding]:
         raise Skip(Text("no rank table is named", "没有指定 rank table"))
     for key, problem in _table_problems(host, table):
         finding = rank_table_invalid.finding(
-            evidence=(Evidence("file", path, key=key, text=problem.en),),
+            evidence=(Evidence("file", path, key=key, note=problem),),
             fixes=(
                 Fix(
                     rank_table_invalid.rule.fix,
@@ -188,6 +188,7 @@ def rank_table_left_over(host: Host) -> Iterator[Finding]:
     )
     if name is None:
         raise Skip(Text("no rank table is named", "没有指定 rank table"))
+    needs_environment(host)
     if "MS_ROLE" in host.env or "MS_SCHED_HOST" in host.env:
         yield rank_table_left_over.finding(
             evidence=(variable(host, name), variable(host, "MS_SCHED_HOST")),
@@ -262,6 +263,6 @@ def host_file_invalid(host: Host) -> Iterator[Finding]:
         )
     for line, problem in problems:
         yield phrased(
-            host_file_invalid.finding(evidence=(Evidence("file", path, line=line, text=problem.en),), path=path),
+            host_file_invalid.finding(evidence=(Evidence("file", path, line=line, note=problem),), path=path),
             problem=problem,
         )

@@ -18,6 +18,12 @@ def told(host: Host) -> Text:
     return said(host.npu.text("error") or "npu-smi named no device")
 
 
+def own_words(host: Host) -> Optional[Text]:
+    """The same where it is the collector's sentence; None where the tool's own words are to be quoted."""
+    sentence = told(host)
+    return None if sentence.zh == f"“{sentence.en}”" else sentence
+
+
 def needs_devices(host: Host) -> tuple[Device, ...]:
     """The devices, or Skip with what kept them away."""
     ascend_only(host)
@@ -57,7 +63,7 @@ def npu_smi_no_device(host: Host) -> Iterator[Finding]:
     command = container_command(host) if host.container else "sudo usermod -aG HwHiAiUser $USER"
     error = host.npu.text("error") or ""
     yield npu_smi_no_device.finding(
-        evidence=(Evidence("command", "npu-smi info", text=error),),
+        evidence=(Evidence("command", "npu-smi info", text=error, note=own_words(host)),),
         confidence=0.9 if kind == "no-device" else 0.7,
         fixes=(Fix(npu_smi_no_device.rule.fix, command=command, verify="npu-smi info"),),
     ).with_(
@@ -73,6 +79,8 @@ def failed(host: Host, *kinds: str) -> Optional[str]:
     nothing of Ascend, and when npu-smi failed in another way: then this question cannot be asked."""
     ascend_only(host)
     kind = host.npu_failure
+    if kind is None and not host.devices:
+        raise Skip(Text("npu-smi was not asked", "没有查询 npu-smi"))
     if kind is not None and kind not in kinds:
         raise Skip(Text("npu-smi failed otherwise: ", "npu-smi 因其他原因失败：") + told(host))
     return kind
@@ -110,7 +118,7 @@ def container_command(host: Host) -> str:
 def npu_smi_device_used(host: Host) -> Iterator[Finding]:
     if failed(host, "device-used"):
         yield npu_smi_device_used.finding(
-            evidence=(Evidence("command", "npu-smi info", text=host.npu.text("error")),),
+            evidence=(Evidence("command", "npu-smi info", text=host.npu.text("error"), note=own_words(host)),),
             fixes=(
                 Fix(
                     npu_smi_device_used.rule.fix,
@@ -149,7 +157,7 @@ def npu_smi_library_missing(host: Host) -> Iterator[Finding]:
     error = host.npu.text("error") or ""
     base = host.driver.text("install_info", "driver_path") or "/usr/local/Ascend"
     yield npu_smi_library_missing.finding(
-        evidence=(Evidence("command", "npu-smi info", text=error),),
+        evidence=(Evidence("command", "npu-smi info", text=error, note=own_words(host)),),
         fixes=(
             Fix(
                 npu_smi_library_missing.rule.fix,
@@ -184,7 +192,7 @@ def npu_smi_hangs(host: Host) -> Iterator[Finding]:
     if failed(host, "timeout"):
         yield phrased(
             npu_smi_hangs.finding(
-                evidence=(Evidence("command", "npu-smi info", text=host.npu.text("error")),),
+                evidence=(Evidence("command", "npu-smi info", text=host.npu.text("error"), note=own_words(host)),),
                 fixes=(
                     Fix(
                         npu_smi_hangs.rule.fix,
@@ -203,9 +211,7 @@ def npu_smi_hangs(host: Host) -> Iterator[Finding]:
         name="npu-smi-missing",
         severity=Severity.WARNING,
         category="install",
-        title=Text(
-            "npu-smi cannot be run, though this machine has Ascend parts", "本机有昇腾设备或软件，但无法运行 npu-smi"
-        ),
+        title=Text("npu-smi cannot be run on this machine", "本机无法运行 npu-smi"),
         why=Text(
             "{error}. Health and memory of the cards cannot be judged; the driver may not be installed, or the container lacks the mount.",
             "{error}。因此无法检查卡的健康状态和显存；可能没有安装驱动，或容器没有映射它。",
@@ -219,22 +225,25 @@ def npu_smi_hangs(host: Host) -> Iterator[Finding]:
 )
 def npu_smi_missing(host: Host) -> Iterator[Finding]:
     kind = failed(host, "not-found", "not-startable")
-    if kind is not None and (host.node_ids or host.pci_count or host.has_driver):
-        yield phrased(
-            npu_smi_missing.finding(
-                evidence=(Evidence("command", "npu-smi info", text=host.npu.text("error")),),
-                fixes=(
-                    Fix(
-                        npu_smi_missing.rule.fix,
-                        command=container_command(host)
-                        if host.container
-                        else "ls -l /usr/local/bin/npu-smi /usr/local/sbin/npu-smi",
-                        verify="npu-smi info",
-                    ),
+    if kind is None:
+        return
+    if kind == "not-found" and not (host.node_ids or host.pci_count or host.has_driver):
+        raise Skip(Text("no card or driver is here: ", "本机没有卡或驱动：") + told(host))
+    yield phrased(
+        npu_smi_missing.finding(
+            evidence=(Evidence("command", "npu-smi info", text=host.npu.text("error"), note=own_words(host)),),
+            fixes=(
+                Fix(
+                    npu_smi_missing.rule.fix,
+                    command=container_command(host)
+                    if host.container
+                    else "ls -l /usr/local/bin/npu-smi /usr/local/sbin/npu-smi",
+                    verify="npu-smi info",
                 ),
             ),
-            error=told(host),
-        )
+        ),
+        error=told(host),
+    )
 
 
 @host_check(
@@ -245,8 +254,8 @@ def npu_smi_missing(host: Host) -> Iterator[Finding]:
         category="device-unavailable",
         title=Text("npu-smi answers without naming a device", "npu-smi 有输出，但没有列出任何设备"),
         why=Text(
-            "It printed: {error}. No card can be judged, and none is called well.",
-            "它的输出是：{error}。因此无法判断任何一张卡，也不会说它正常。",
+            "{said}{error}. No card can be judged, and none is called well.",
+            "{said}{error}。因此无法判断任何一张卡，也不会说它正常。",
         ),
         fix=Text("Run it by hand and look at its whole output.", "手工运行并查看完整输出。"),
         verify="npu-smi info",
@@ -254,14 +263,26 @@ def npu_smi_missing(host: Host) -> Iterator[Finding]:
     )
 )
 def npu_smi_unreadable(host: Host) -> Iterator[Finding]:
-    if failed(host, "no-rows", "unreadable", "silent", "unsupported"):
+    kind = failed(host, "no-rows", "unreadable", "silent", "unsupported")
+    if kind is not None:
         code = host.npu.integer("exit_code")
         yield phrased(
             npu_smi_unreadable.finding(
-                evidence=(Evidence("command", "npu-smi info", text=host.npu.text("error"), observed=code, expected=0),),
+                evidence=(
+                    Evidence(
+                        "command",
+                        "npu-smi info",
+                        text=host.npu.text("error"),
+                        note=own_words(host),
+                        observed=code,
+                        expected=0,
+                    ),
+                ),
                 fixes=(
                     Fix(npu_smi_unreadable.rule.fix, command="npu-smi info; echo exit code $?", verify="npu-smi info"),
                 ),
             ),
+            # What the tool printed is quoted; what the collector says of it stands by itself.
+            said=Text("It printed: ", "它的输出是：") if kind in {"unreadable", "unsupported"} else Text("", ""),
             error=told(host),
         )

@@ -225,7 +225,7 @@ def _fix(machine: Installed, solution: Solution, verify: str) -> Fix:
     sources = "; ".join(dict.fromkeys(f"{row.source} ({row.confidence})" for row in solution.rows))
     summary = Text(
         f"Change {changes}" + (f"; keep {kept}" if kept else "") + f". Source: {sources}.",
-        f"变更 {changes}" + (f"；保留 {kept}" if kept else "") + f"。依据：{sources}。",
+        (f"变更 {changes}" + (f"；保留 {kept}" if kept else "")).replace("driver ", "驱动 ") + f"。依据：{sources}。",
     )
     return Fix(summary, command=" && ".join(_commands(machine, solution)), verify=verify)
 

@@ -72,7 +72,8 @@ def disk_nearly_full(host: Host) -> Iterator[Finding]:
                 Evidence(
                     "command",
                     f"df {path}",
-                    text=f"{free:.0f} MB of {total:.0f} MB free" + (f", {inodes} % of the inodes" if no_names else ""),
+                    note=Text(f"{free:.0f} MB of {total:.0f} MB free", f"共 {total:.0f} MB，剩余 {free:.0f} MB")
+                    + (Text(f", {inodes} % of the inodes", f"，inode 剩余 {inodes} %") if no_names else Text("", "")),
                     observed=free,
                     expected=">= 5120",
                 ),
@@ -108,12 +109,12 @@ def disk_nearly_full(host: Host) -> Iterator[Finding]:
     )
 )
 def folder_not_writable(host: Host) -> Iterator[Finding]:
-    disks = [disk for disk in host.system.rows("disks") if disk.flag("writable") is not None]
+    disks = [disk for disk in host.system.rows("disks") if disk.flag("writable") is not None or _is_missing(disk)]
     if not disks:
         raise Skip(Text("the folders were not examined", "没有检查目录"))
     for disk in disks:
         purpose, path = disk.text("purpose") or "?", disk.text("path") or "?"
-        if disk.flag("writable") or purpose in {"root", "CANN"}:
+        if (disk.flag("writable") and not _is_missing(disk)) or purpose in {"root", "CANN"}:
             continue
         # Looking at a config from a folder of others is no fault.
         if purpose == "working folder" and not host.wants_ascend:
@@ -124,13 +125,33 @@ def folder_not_writable(host: Host) -> Iterator[Finding]:
                     "file",
                     path,
                     key=purpose,
-                    text="read-only file system" if disk.flag("read_only") else "no write permission",
+                    note=_why_not_writable(disk),
                 ),
             ),
             severity=Severity.ERROR if purpose == "tmp" else Severity.WARNING,
+            fixes=(
+                Fix(
+                    folder_not_writable.rule.fix,
+                    command=f"mkdir -p {path}" if disk.flag("exists") is False else f"ls -ld {path}; id",
+                    verify=f"touch {path}/.doctor && rm {path}/.doctor",
+                ),
+            ),
             path=path,
         )
         yield phrased(finding, purpose=purpose_of(disk))
+
+
+def _why_not_writable(disk: Fields) -> Text:
+    if _is_missing(disk):
+        return Text("no such folder", "没有这个目录")
+    if disk.flag("read_only"):
+        return Text("read-only file system", "只读文件系统")
+    return Text("no write permission", "没有写权限")
+
+
+def _is_missing(disk: Fields) -> bool:
+    """Whether the home folder or the one for temporary files is not there; the others are made when they are needed."""
+    return disk.text("purpose") in {"home", "tmp"} and (disk.flag("exists") is False or disk.flag("is_folder") is False)
 
 
 @host_check(
@@ -166,7 +187,7 @@ def shared_memory_too_small(host: Host) -> Iterator[Finding]:
             Evidence(
                 "command",
                 "df /dev/shm",
-                text=f"{free:.0f} MB of {total:.0f} MB free",
+                note=Text(f"{free:.0f} MB of {total:.0f} MB free", f"共 {total:.0f} MB，剩余 {free:.0f} MB"),
                 observed=total,
                 expected=">= 1024",
             ),
@@ -218,7 +239,12 @@ def shared_memory_left_over(host: Host) -> Iterator[Finding]:
         yield shared_memory_left_over.finding(
             evidence=(
                 Evidence(
-                    "file", "/proc/sysvipc/shm", text=f"shmid {', '.join(ids[:8])}: nothing attached, creator gone"
+                    "file",
+                    "/proc/sysvipc/shm",
+                    note=Text(
+                        f"shmid {', '.join(ids[:8])}: nothing attached, creator gone",
+                        f"shmid {', '.join(ids[:8])}：没有进程挂接，创建者已退出",
+                    ),
                 ),
             ),
             fixes=(
@@ -255,7 +281,7 @@ def file_system_hangs(host: Host) -> Iterator[Finding]:
     for disk in disks:
         if disk.flag("hangs"):
             finding = file_system_hangs.finding(
-                evidence=(Evidence("command", "statvfs", text=f"{disk.text('path')}: no answer within 2 s"),),
+                evidence=(Evidence("command", "statvfs", note=_no_answer(disk.text("path") or "?")),),
                 fixes=(
                     Fix(
                         file_system_hangs.rule.fix,
@@ -266,3 +292,7 @@ def file_system_hangs(host: Host) -> Iterator[Finding]:
                 path=disk.text("path") or "?",
             )
             yield phrased(finding, purpose=purpose_of(disk))
+
+
+def _no_answer(path: str) -> Text:
+    return Text(f"{path}: no answer within 2 s", f"{path}：2 秒内没有响应")

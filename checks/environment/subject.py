@@ -172,6 +172,12 @@ def _merged(found: list[tuple[Host, Finding]]) -> Iterator[Finding]:
         yield finding
 
 
+def needs_environment(host: Host) -> None:
+    """Raises Skip where the environment variables were not recorded."""
+    if not isinstance(host.facts.at("env").value, dict):
+        raise Skip(Text("the environment was not recorded", "没有记录环境变量"))
+
+
 def ascend_only(host: Host) -> None:
     """Raises Skip on a machine that has nothing of Ascend: a laptop is not at fault."""
     if not host.wants_ascend:

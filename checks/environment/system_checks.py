@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from doctor.check import Skip
 from doctor.checks.environment.host import Host
-from doctor.checks.environment.subject import ascend_only, host_check
+from doctor.checks.environment.subject import ascend_only, host_check, needs_environment
 from doctor.checks.environment.wording import phrased
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
@@ -45,7 +45,7 @@ def host_memory_low(host: Host) -> Iterator[Finding]:
         raise Skip(Text("the memory of the host is not known", "不知道主机内存"))
     devices = host.wanted or (len(host.devices) or None)
     if devices is None or not host.has_hardware:
-        return
+        raise Skip(Text("there are no devices to provide for", "没有需要主机内存的设备"))
     devices = min(devices, len(host.devices) or devices)
     if available < 8 * 1024 * devices:
         yield host_memory_low.finding(
@@ -92,11 +92,16 @@ def host_memory_low(host: Host) -> Iterator[Finding]:
     )
 )
 def libgomp_not_preloaded(host: Host) -> Iterator[Finding]:
-    if (host.facts.text("python", "machine") or host.system.text("machine")) != "aarch64":
+    machine = host.facts.text("python", "machine") or host.system.text("machine")
+    if machine is None:
+        raise Skip(Text("the architecture is not known", "不知道机器架构"))
+    if machine != "aarch64":
         return
     if not host.packages:
         raise Skip(Text("the packages of the interpreter are not known", "不知道解释器中有哪些包"))
-    glibc = host.system.text("glibc") or ""
+    glibc = host.system.text("glibc")
+    if glibc is None:
+        raise Skip(Text("the version of glibc is not known", "不知道 glibc 版本"))
     parts = glibc.split(".")
     # glibc 2.32 brought the tunable static TLS surplus.
     old = (
@@ -166,8 +171,7 @@ _DEBUG = {
     )
 )
 def debug_variable_left_on(host: Host) -> Iterator[Finding]:
-    if not isinstance(host.facts.at("env").value, dict):
-        raise Skip(Text("the environment was not recorded", "没有记录环境变量"))
+    needs_environment(host)
     for name, (values, effect) in _DEBUG.items():
         value = host.env.get(name)
         if value is None or not effect.en or (values is not None and value not in values):
@@ -214,8 +218,8 @@ def slow_processor_settings(host: Host) -> Iterator[Finding]:
     cpu = host.system.at("cpu")
     governor, quota = cpu.text("governor"), cpu.number("quota")
     usable = cpu.number("usable")
-    if governor is None and quota is None and usable is None:
-        raise Skip(Text("the processors were not examined", "没有检查处理器"))
+    if (governor is None and quota is None and usable is None) or not host.has_hardware:
+        raise Skip(Text("the processors or the devices are not known", "不知道处理器或设备情况"))
     if governor == "powersave" and (cpu.text("model") or "").startswith(("Kunpeng", "HUAWEI")):
         yield _processors(
             Text("The CPU governor is powersave", "CPU 调频策略是 powersave"),
@@ -228,7 +232,7 @@ def slow_processor_settings(host: Host) -> Iterator[Finding]:
             "sudo cpupower frequency-set -g performance",
         )
     cores = min(value for value in (quota, usable, 1e9) if value is not None)
-    devices = len(host.devices)
+    devices = host.device_count
     if devices and cores < 2 * devices:
         yield _processors(
             Text(f"{cores:g} cores for {devices} devices", f"{devices} 个设备只有 {cores:g} 个 CPU 核"),
@@ -259,6 +263,8 @@ def _processors(problem: Text, evidence: Evidence, command: str) -> Finding:
     )
 )
 def facts_incomplete(host: Host) -> Iterator[Finding]:
+    if not isinstance(host.facts.at("errors").value, dict):
+        raise Skip(Text("the document does not say how it was collected", "文档没有说明采集过程"))
     for source, error in sorted(host.facts.pairs("errors").items()):
         yield facts_incomplete.finding(
             evidence=(Evidence("value", "doctor collect", key=source, text=error),),

@@ -10,7 +10,7 @@ from doctor.checks.environment import solver
 from doctor.checks.environment.host import Host
 from doctor.checks.environment.subject import ascend_only, host_check
 from doctor.checks.environment.versions import release_key
-from doctor.checks.environment.wording import phrased
+from doctor.checks.environment.wording import cited, phrased
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
 
@@ -30,8 +30,10 @@ def evidence(host: Host, *parts: str) -> tuple[Evidence, ...]:
     for part in parts:
         source, version = known[part]
         internal = host.cann.text("internal") if part == "cann" else None
-        text = f"{part} {version}" + (f" (internal number {internal})" if internal else "")
-        rows.append(Evidence("value", source, key=part, text=text, observed=version))
+        words = Text(f"{part} {version}", f"{part} {version}")
+        if internal:
+            words = words + Text(f" (internal number {internal})", f"（内部版本号 {internal}）")
+        rows.append(Evidence("value", source, key=part, note=words, observed=version))
     return tuple(rows)
 
 
@@ -88,9 +90,10 @@ def cann_version_mismatch(host: Host) -> Iterator[Finding]:
             f" MindSpore's own warning calls this CANN {shown}: that is its internal number.",
             f" MindSpore 的告警里把它写成 {shown}，那是 CANN 的内部版本号。",
         )
+    source = cited(verdict.source)
     message = Text(
-        f"MindSpore {mindspore} takes CANN {' or '.join(verdict.expected)} (by {verdict.source}); installed is {cann}.",
-        f"MindSpore {mindspore} 要求 CANN {' 或 '.join(verdict.expected)}（依据：{verdict.source}），而安装的是 {cann}。",
+        f"MindSpore {mindspore} takes CANN {' or '.join(verdict.expected)} (by {source.en}); installed is {cann}.",
+        f"MindSpore {mindspore} 要求 CANN {' 或 '.join(verdict.expected)}（依据：{source.zh}），而安装的是 {cann}。",
     )
     near = (release_key(cann) or (0,))[:2] == (release_key(verdict.expected[0]) or (1,))[:2]
     # A later build of the same CANN series often runs; nothing but the released pair speaks against it.
@@ -143,9 +146,10 @@ def mindformers_mindspore_mismatch(host: Host) -> Iterator[Finding]:
                 f"MindFormers {host.mindformers} 自身和版本表都没有说明它需要哪个 MindSpore",
             )
         )
+    source = cited(verdict.source)
     message = Text(
-        f"MindFormers {host.mindformers} needs {' or '.join(verdict.expected)} (by {verdict.source}); installed is MindSpore {host.mindspore}. ",
-        f"MindFormers {host.mindformers} 需要 {' 或 '.join(verdict.expected)}（依据：{verdict.source}），而安装的是 MindSpore {host.mindspore}。",
+        f"MindFormers {host.mindformers} needs {' or '.join(verdict.expected)} (by {source.en}); installed is MindSpore {host.mindspore}. ",
+        f"MindFormers {host.mindformers} 需要 {' 或 '.join(verdict.expected)}（依据：{source.zh}），而安装的是 MindSpore {host.mindspore}。",
     )
     yield mindformers_mindspore_mismatch.finding(
         message + mindformers_mindspore_mismatch.rule.why,
@@ -175,6 +179,8 @@ def mindformers_mindspore_mismatch(host: Host) -> Iterator[Finding]:
 )
 def version_newer_than_table(host: Host) -> Iterator[Finding]:
     table = host.pairing
+    if host.cann_version is None and host.mindspore is None and host.mindformers is None:
+        raise Skip(Text("no version is known", "没有任何版本信息"))
     verdict = pairs.host_mindspore_cann(host)
     if (
         host.cann_version is not None

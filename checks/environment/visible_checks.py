@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from doctor.check import Skip
 from doctor.checks.environment.host import Host
-from doctor.checks.environment.subject import ascend_only, host_check
+from doctor.checks.environment.subject import ascend_only, host_check, needs_environment
 from doctor.checks.environment.wording import phrased
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
@@ -55,6 +55,7 @@ def visible_ids(value: str) -> tuple[list[int], list[str]]:
     )
 )
 def visible_devices_invalid(host: Host) -> Iterator[Finding]:
+    needs_environment(host)
     value = host.env.get("ASCEND_RT_VISIBLE_DEVICES")
     if value is None:
         if host.facts.at("env", "ASCEND_RT_VISIBLE_DEVICES").value != "":
@@ -130,6 +131,7 @@ def visible_devices_invalid(host: Host) -> Iterator[Finding]:
 )
 def visible_devices_wrong_name(host: Host) -> Iterator[Finding]:
     ascend_only(host)
+    needs_environment(host)
     if host.env.get("ASCEND_RT_VISIBLE_DEVICES"):
         return
     gpus = host.facts.integer("devices", "gpus") or 0
@@ -169,6 +171,7 @@ def visible_devices_wrong_name(host: Host) -> Iterator[Finding]:
     )
 )
 def device_id_out_of_range(host: Host) -> Iterator[Finding]:
+    needs_environment(host)
     value = host.env.get("DEVICE_ID")
     if value is None:
         return

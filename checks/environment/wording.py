@@ -50,3 +50,12 @@ def said(sentence: str) -> Text:
         if match is not None:
             return Text(sentence, match.expand(chinese))
     return Text(sentence, f"“{sentence}”")
+
+
+def cited(source: str) -> Text:
+    """The name of a source in both languages; that of a page or a table row is the same in each."""
+    own = re.fullmatch(r"(\S+) of the installed (\S+)", source)
+    if own is not None:
+        return Text(source, f"已安装的 {own[2]} 自带的 {own[1]}")
+    record = re.fullmatch(r"METADATA of (.+)", source)
+    return Text(source, f"{record[1]} 的 METADATA" if record is not None else source)

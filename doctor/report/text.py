@@ -131,8 +131,9 @@ def place(item: Evidence) -> str:
 
 def _evidence_lines(item: Evidence, lang: str, width: int) -> Iterator[str]:
     yield from wrap(place(item), width, f"{_INDENT}{_WORDS['evidence'].pick(lang)}: ", _INDENT * 2)
-    if item.text:
-        yield f"{_INDENT * 2}> {visible(item.text, max(40, width - 10))}"
+    said = item.said(lang)
+    if said:
+        yield f"{_INDENT * 2}> {visible(said, max(40, width - 10))}"
 
 
 def _fix_lines(fix: Fix, lang: str, width: int) -> Iterator[str]:

@@ -289,11 +289,11 @@ def _set_env(machine: Machine, root: Optional[str]) -> Optional[str]:
     return next((path for path in (f"{root}/set_env.sh", f"{parent}/set_env.sh") if machine.exists(path)), None)
 
 
-def _set_env_lines(machine: Machine) -> list[str]:
-    """The set_env.sh scripts of CANN that the user's shell start-up files source."""
+def _set_env_lines(machine: Machine) -> Optional[list[str]]:
+    """The set_env.sh scripts of CANN that the user's shell start-up files source; None when no home folder can be read."""
     home = machine.home()
-    if not home:
-        return []
+    if not home or not machine.names(home):
+        return None
     found: dict[str, None] = {}
     for name in (".bashrc", ".bash_profile", ".profile", ".zshrc"):
         for line in (machine.read(f"{home}/{name}") or "").splitlines():

@@ -175,6 +175,7 @@ def _disk(machine: Machine, path: str, mounts: list[tuple[str, str]]) -> dict[st
         return {
             **row,
             "exists": machine.exists(path),
+            "is_folder": machine.is_folder(path),
             "total_mb": None,
             "free_mb": None,
             "inodes_free_percent": None,
@@ -184,6 +185,7 @@ def _disk(machine: Machine, path: str, mounts: list[tuple[str, str]]) -> dict[st
     return {
         **row,
         "exists": True,
+        "is_folder": machine.is_folder(path),
         "total_mb": status.f_blocks * status.f_frsize // MB,
         "free_mb": status.f_bavail * status.f_frsize // MB,
         "inodes_free_percent": round(100 * status.f_favail / status.f_files, 1) if status.f_files else None,

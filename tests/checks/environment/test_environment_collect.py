@@ -318,7 +318,7 @@ def test_a_dead_file_system_is_not_touched_again(tree: Tree, monkeypatch: pytest
     monkeypatch.setattr(os, "listdir", watched(listing))
     monkeypatch.setattr(os, "stat", watched(stat))
     facts = cann.facts(machine)
-    assert facts["installs"] == [] and facts["set_env_lines"] == []
+    assert facts["installs"] == [] and facts["set_env_lines"] is None
     assert touched == []
 
 

@@ -30,6 +30,13 @@ def test_exact_findings(path: Path) -> None:
         assert "{" not in finding.title.en + finding.message.en.replace("{{", ""), finding
         assert finding.title.zh != finding.title.en and finding.message.zh != finding.message.en
         assert finding.evidence, finding.rule
+        for item in finding.evidence:
+            # a sentence of ours is in both languages; what was quoted stands as it is
+            assert (
+                item.note is None
+                or item.note.zh != item.note.en
+                or not re.search(r"[a-z]{3,} [a-z]{3,} ", item.note.en)
+            )
         assert finding.fixes and finding.fixes[0].verify, finding.rule
 
 

@@ -52,6 +52,11 @@ def change_version(facts: dict[str, Any]) -> None:
     facts["packages"]["mindspore"] = "2.7.2.post1"
 
 
+def remove_mindformers(facts: dict[str, Any]) -> None:
+    del facts["packages"]["mindformers"]
+    facts["mindformers"] = None
+
+
 def change_cann(facts: dict[str, Any]) -> None:
     facts["cann"]["version"] = "8.5.1"
     facts["cann"]["readings"] = []
@@ -96,7 +101,7 @@ def change_devices(facts: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
-        (change_version, "ENV-JOB-001"), (change_cann, "ENV-JOB-001"), (change_name, "ENV-JOB-002"), (change_timeout, "ENV-JOB-003"), (drop_timeout, "ENV-JOB-003"),
+        (change_version, "ENV-JOB-001"), (remove_mindformers, "ENV-JOB-001"), (change_cann, "ENV-JOB-001"), (change_name, "ENV-JOB-002"), (change_timeout, "ENV-JOB-003"), (drop_timeout, "ENV-JOB-003"),
         (change_master, "ENV-JOB-004"), (same_node_id, "ENV-JOB-004"), (change_tls, "ENV-NET-004"), (change_clock, "ENV-JOB-005"), (change_devices, "ENV-JOB-006"),
     ],
 )  # fmt: skip
