@@ -120,29 +120,39 @@ def declared_requirement_broken(host: Host) -> Iterator[Finding]:
         wanted = _wanted(host, owner)
         for requirement in wanted:
             version = host.packages.get(requirement.name)
-            if version is not None and requirement.specifier and satisfies(version, requirement.specifier) is False:
+            outside = version is not None and satisfies(version, requirement.specifier) is False
+            if version is not None and outside and not _told_elsewhere(owner, requirement.name, version):
                 yield _outside(host, owner, requirement, version)
-        missing = [requirement for requirement in wanted if requirement.name not in host.packages]
+        missing = [
+            requirement
+            for requirement in wanted
+            if requirement.name not in host.packages
+            and not (requirement.name == "mindspore" and (host.mindspore is not None or host.wants_ascend))
+        ]
         if missing:
             yield _missing(host, owner, missing)
 
 
 def _wanted(host: Host, owner: str) -> list[Requirement]:
-    """What an installed package declares for this interpreter, without what other rules judge."""
+    """What an installed package declares for this interpreter."""
     environment = _marker_environment(host)
     parsed = [parse(line) for line in host.facts.texts("distributions", owner, "requires")]
     return [
         requirement
         for requirement in parsed
-        if requirement is not None
-        and requirement.name not in _ELSEWHERE.get(owner, ())
-        and applies(requirement.marker, environment) is True
+        if requirement is not None and applies(requirement.marker, environment) is True
     ]
 
 
-#: The packages whose requirements matter to training, and what other rules say of them.
+def _told_elsewhere(owner: str, name: str, version: str) -> bool:
+    """NumPy 2 is a rule of its own, and so is a MindSpore that MindFormers was not released with."""
+    if name == "numpy":
+        return owner in {"mindspore", "mindformers"} and numbers(version)[:1] >= (2,)
+    return owner == "mindformers" and name == "mindspore"
+
+
+#: The packages whose requirements matter to training.
 _OWNERS = ("mindspore", "mindformers", "transformers", "tokenizers", "datasets", "hyper-parallel", "torch-npu")
-_ELSEWHERE = {"mindspore": ("numpy",), "mindformers": ("numpy", "mindspore")}
 #: Wanted at run time in every job; the rest of a long list is for models that a job may not use.
 _ESSENTIAL = frozenset(
     [

@@ -191,7 +191,8 @@ def interpreter_unusable(host: Host) -> Iterator[Finding]:
         ),
         path=host.executable,
     )
-    yield phrased(finding, reason=said(reason))
+    words = said(reason)
+    yield phrased(finding, reason=Text(words.en[:1].upper() + words.en[1:], words.zh))
 
 
 @host_check(

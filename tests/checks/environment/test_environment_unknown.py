@@ -94,3 +94,27 @@ def test_a_part_that_is_missing_raises_nothing(name: str) -> None:
 )
 def test_a_document_that_says_nothing_passes_nothing(facts: dict[str, Any]) -> None:
     assert [rule for rule, check in CHECKS.items() if state(check, facts) != "skipped"] == []
+
+
+@pytest.mark.parametrize(
+    ("packages", "titles"),
+    [
+        ({"mindspore": "2.7.2"}, ["mindspore 2.7.2 needs numpy; it is not installed"]),
+        (
+            {"mindspore": "2.7.2", "numpy": "1.18.5"},
+            ["mindspore 2.7.2 needs numpy>=1.20.0,<2.0.0; installed is 1.18.5"],
+        ),
+        ({"mindspore": "2.7.2", "numpy": "1.26.4"}, []),
+        ({"mindspore": "2.7.2", "numpy": "2.1.0"}, []),  # told by ENV-PKG-001
+    ],
+)
+def test_numpy_that_is_missing_or_too_old(packages: dict[str, str], titles: list[str]) -> None:
+    distributions = {"mindspore": {"version": "2.7.2", "requires": ["numpy>=1.20.0,<2.0.0"]}}
+    facts = {"packages": packages, "distributions": distributions, "python": {"version": "3.11.4"}}
+    assert judge("ENV-PKG-002", facts) == titles
+
+
+def test_mindformers_without_mindspore() -> None:
+    distributions = {"mindformers": {"version": "1.8.0", "requires": ["mindspore~=2.7.2"]}}
+    facts = {"packages": {"mindformers": "1.8.0"}, "distributions": distributions, "python": {"version": "3.11.4"}}
+    assert judge("ENV-PKG-002", facts) == ["mindformers 1.8.0 needs mindspore; it is not installed"]
