@@ -131,6 +131,9 @@ def same_host_name_twice(subject: Inspection) -> Iterator[Finding]:
             )
 
 
+_UNSET = "(not set)"
+#: what holds on a node that does not set the variable
+_DEFAULTS = {"HCCL_CONNECT_TIMEOUT": "120", "HCCL_EXEC_TIMEOUT": "1836", "HCCL_BUFFSIZE": "200"}
 _ALIKE = [
     "HCCL_CONNECT_TIMEOUT",
     "HCCL_EXEC_TIMEOUT",
@@ -168,10 +171,12 @@ def hccl_variables_differ(subject: Inspection) -> Iterator[Finding]:
     if len(known) < 2:
         raise Skip(Text("the environment was not recorded", "没有记录环境变量"))
     for name in _ALIKE:
-        groups = _values(known, lambda host, name=name: host.env.get(name, "(not set)"))  # type: ignore[misc]
+        usual = _DEFAULTS.get(name, _UNSET)
+        groups = _values(known, lambda host, name=name, usual=usual: host.env.get(name, usual))  # type: ignore[misc]
         if len(groups) > 1:
-            good = next(answer for answer in groups if answer != "(not set)")
-            yield hccl_variables_differ.finding(
+            good = next(answer for answer in groups if answer not in {_UNSET, usual})
+            spread = _spread(groups)
+            finding = hccl_variables_differ.finding(
                 evidence=_evidence(groups, name),
                 fixes=(
                     Fix(
@@ -182,8 +187,8 @@ def hccl_variables_differ(subject: Inspection) -> Iterator[Finding]:
                     ),
                 ),
                 name=name,
-                spread=_spread(groups),
             )
+            yield phrased(finding, spread=Text(spread, spread.replace(_UNSET, "（未设置）")))
 
 
 #: what every process of a job must have alike

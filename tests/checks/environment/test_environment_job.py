@@ -44,6 +44,15 @@ def judged(tmp_path: Path, *documents: dict[str, Any]) -> dict[str, list[Any]]:
     return {outcome.rule: list(outcome.findings) for outcome in outcomes if outcome.findings}
 
 
+def test_a_default_that_is_written_out_is_no_difference(tmp_path: Path) -> None:
+    first, second = healthy("node-1"), healthy("node-2")
+    first["facts"]["env"]["HCCL_EXEC_TIMEOUT"] = "1836"
+    assert judged(tmp_path, first, second) == {}
+    first["facts"]["env"]["HCCL_EXEC_TIMEOUT"] = "3600"
+    [finding] = judged(tmp_path, first, second)["ENV-JOB-003"]
+    assert "1836: node-2" in finding.message.en and finding.fixes[0].command == "export HCCL_EXEC_TIMEOUT=3600"
+
+
 def test_two_equal_nodes_are_well(tmp_path: Path) -> None:
     assert judged(tmp_path, healthy("node-1"), healthy("node-2")) == {}
 
