@@ -139,6 +139,13 @@ def _ended(state: Optional[str], code: Optional[int]) -> Text:
         return Text(f"it did not end within {TIMEOUT:g} s", f"{TIMEOUT:g} 秒内没有结束")
     if state == "missing":
         return Text("the interpreter could not be started", "解释器无法启动")
+    if state == "flood":
+        return Text("it printed without end and was stopped", "进程不停地输出，已被终止")
+    if code == -9:
+        return Text(
+            "it was killed by signal 9, as the kernel's out-of-memory killer does",
+            "进程被信号 9 终止，多为内核因内存不足（OOM）所杀",
+        )
     if code is not None and code < 0:
         return Text(f"it was killed by signal {-code}", f"进程被信号 {-code} 终止")
     return Text(f"it ended with exit code {code}", f"进程退出码为 {code}")
@@ -146,8 +153,9 @@ def _ended(state: Optional[str], code: Optional[int]) -> Text:
 
 def _first(lines: tuple[str, ...]) -> list[str]:
     """The lines to quote: what names an error, before the frames of a traceback."""
-    loud = [line for line in lines if _LOUD.search(line) and not line.startswith(("Traceback", "  "))]
-    return (loud or list(lines))[:6]
+    words = [line for line in lines if not line.startswith(("Traceback", "  "))]
+    loud = [line for line in words if _LOUD.search(line)]
+    return (loud or words or list(lines))[:6]
 
 
 def _explained(lines: tuple[str, ...]) -> Optional[Finding]:

@@ -125,6 +125,18 @@ def headline(subject: Inspection) -> Iterator[Text]:
         line = (f"{host.label}: " if host.label else "") + " · ".join(parts)
         if parts:
             yield Text(line, line.replace("driver ", "驱动 "))
+        if host.facts.flag("deep", "finished"):
+            yield _computed(host)
+
+
+def _computed(host: Host) -> Text:
+    """What `--deep` did: the device and the seconds of each stage."""
+    device, seconds = host.facts.text("deep", "device") or "?", host.facts.pairs("deep", "seconds")
+    prefix = f"{host.label}: " if host.label else ""
+    return Text(
+        f"{prefix}computed on {device}: " + ", ".join(f"{stage} {value} s" for stage, value in seconds.items()),
+        f"{prefix}已在 {device} 上计算：" + "，".join(f"{stage} {value} 秒" for stage, value in seconds.items()),
+    )
 
 
 def host_check(rule: Rule) -> Callable[[Callable[[Host], Iterator[Finding]]], Check[Inspection]]:

@@ -16,7 +16,7 @@ from doctor.checks.environment import deep, deep_probe
 from doctor.checks.environment.host import from_document
 from doctor.checks.environment.sources.commands import Output
 from doctor.checks.environment.sources.machine import Machine
-from doctor.checks.environment.subject import Inspection
+from doctor.checks.environment.subject import Inspection, headline
 from doctor.finding import Finding
 
 
@@ -77,13 +77,28 @@ def test_the_error_is_explained_by_the_log_rules() -> None:
         (Output("failed", line("import", seconds=1.0), "", -11), "killed by signal 11"),
         (Output("missing", "", "", None, "No such file"), "could not be started"),
         (Output("failed", "", "ModuleNotFoundError: No module named 'mindspore'\n", 1), "exit code 1"),
-        (Output("flood", "x\n" * 1000, "", -9), "killed by signal 9"),
+        (Output("flood", "x\n" * 1000, "", -9), "printed without end"),
+        (Output("failed", "", "", -9), "out-of-memory killer"),
     ],
 )
 def test_other_ends(output: Output, said: str) -> None:
     [finding] = judge(deep.facts(output, "CPU"))
     assert said in finding.message.en
     assert finding.message.zh != finding.message.en
+
+
+def test_what_ended_it_is_quoted_before_the_frames() -> None:
+    errors = 'Traceback (most recent call last):\n  File "<string>", line 66, in main\n  File "a.py", line 1\nSystemExit: 0\n'
+    [finding] = judge(deep.facts(Output("failed", "", errors, 1), "CPU"))
+    assert [item.text for item in finding.evidence] == ["SystemExit: 0"]
+
+
+def test_device_and_seconds_are_told() -> None:
+    host = from_document({"host": {}, "deep": deep.facts(Output("ok", DONE, "", 0), "Ascend")}, "")
+    assert host is not None
+    [line] = headline(Inspection((host,), ({},)))
+    assert line.en == "computed on Ascend: import 3.2 s, matmul 9.1 s, gradient 0.2 s"
+    assert line.zh == "已在 Ascend 上计算：import 3.2 秒，matmul 9.1 秒，gradient 0.2 秒"
 
 
 def test_words_of_an_error_are_kept_from_a_long_output() -> None:
