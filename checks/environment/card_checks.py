@@ -196,9 +196,10 @@ def _both(text: str) -> Text:
 )
 def device_memory_errors(host: Host) -> Iterator[Finding]:
     needs_devices(host)
-    if not isinstance(host.npu.at("alarms").value, list):
-        raise Skip(Text("the error counters were not read", "没有读取错误计数"))
-    for row in host.npu.rows("alarms"):
+    rows = [row for part in ("ecc", "alarms") for row in host.npu.rows(part) if row.pairs("double_bit")]
+    if not rows:
+        raise Skip(Text("npu-smi did not tell the error counters", "npu-smi 没有给出错误计数"))
+    for row in rows:
         counters = row.pairs("double_bit")
         counts = {name: count for name, count in counters.items() if count.isdecimal() and int(count) > 0}
         if not counts:

@@ -29,8 +29,7 @@ _VARIABLES = re.compile(
 def collect(on: Optional[Machine] = None, python: Optional[str] = None, deep: bool = False) -> dict[str, Any]:
     """The facts as `doctor collect` prints them: keys host, python, packages, cann, driver, npu and more.
 
-    `on` is the machine to look at, this one by default. `deep` also asks the cards that report OK for their
-    error counters, and lets the framework compute."""
+    `on` is the machine to look at, this one by default. `deep` lets the framework compute."""
     # Loaded here: the sources bring subprocess and socket along, which judging a document does not need.
     from doctor.checks.environment.sources import cann, devices, driver, hccn, interpreter, launch, npu, system
     from doctor.checks.environment.sources.commands import run_all
@@ -52,7 +51,7 @@ def collect(on: Optional[Machine] = None, python: Optional[str] = None, deep: bo
     # A dead disk and a name server that is silent have taken 2 s each by now; the commands get the rest.
     outputs = run_all(commands, machine.environ, deadline - time.monotonic())
     npu_facts = npu.facts(machine, outputs)
-    second = npu.second_round(machine, npu_facts, nodes, deep)
+    second = npu.second_round(machine, npu_facts)
     left = deadline - time.monotonic()
     if second and left > 0.5:
         npu.add_details(npu_facts, run_all(second, machine.environ, left))

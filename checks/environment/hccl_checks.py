@@ -287,6 +287,69 @@ def npu_port_unreachable(host: Host) -> Iterator[Finding]:
 
 @host_check(
     Rule(
+        id="ENV-NET-005",
+        name="npu-port-flaps",
+        severity=Severity.WARNING,
+        category="network-link",
+        title=Text(
+            "The network port of NPU {ports} lost its link {downs} times within a day",
+            "NPU {ports} 的网口一天内断链 {downs} 次",
+        ),
+        why=Text(
+            'It is up now, but each loss breaks the collectives that run through it: retransmission time-outs (error CQE, EI0013) and EI0006 "Getting socket times out" that come and go.',
+            "现在链路是通的，但每次断链都会中断经过它的集合通信：时有时无的重传超时（error CQE，EI0013）和 EI0006 “Getting socket times out”。",
+        ),
+        fix=Text(
+            "Look at the optical module, the cable and the switch port of that link.",
+            "检查该链路的光模块、线缆和交换机端口。",
+        ),
+        verify="hccn_tool -i {first} -link_stat -g",
+        references=(_RANK_TABLE,),
+        confidence=0.8,
+        false_positives=Text("A switch or the machine itself was restarted on purpose.", "交换机或本机是有意重启的。"),
+    )
+)
+def npu_port_flaps(host: Host) -> Iterator[Finding]:
+    ports = _ports(host)
+    told = [row for row in ports if row.integer("link_stat", "downs_last_day") is not None]
+    if not told:
+        raise Skip(Text("hccn_tool did not give the record of the links", "hccn_tool 没有给出链路记录"))
+    # Once down is how a port comes up; a port that is down now is another finding.
+    loose = [
+        row
+        for row in told
+        if (row.integer("link_stat", "downs_last_day") or 0) >= 2 and (row.text("link") or "UP").upper() != "DOWN"
+    ]
+    if loose and several_nodes(host) is not False:
+        first = loose[0].integer("id")
+        yield npu_port_flaps.finding(
+            evidence=tuple(
+                Evidence(
+                    "command",
+                    f"hccn_tool -i {row.integer('id')} -link_stat -g",
+                    note=Text(
+                        f"LINK DOWN {row.text('link_stat', 'downs_last_day')} times, last {row.text('link_stat', 'last_down')}",
+                        f"LINK DOWN {row.text('link_stat', 'downs_last_day')} 次，最近一次 {row.text('link_stat', 'last_down')}",
+                    ),
+                    observed=row.integer("link_stat", "downs_last_day"),
+                )
+                for row in loose
+            ),
+            fixes=(
+                Fix(
+                    npu_port_flaps.rule.fix,
+                    command=f"hccn_tool -i {first} -optical -g",
+                    verify=f"hccn_tool -i {first} -link_stat -g",
+                ),
+            ),
+            ports=", ".join(str(row.integer("id")) for row in loose),
+            downs=max(row.integer("link_stat", "downs_last_day") or 0 for row in loose),
+            first=first,
+        )
+
+
+@host_check(
+    Rule(
         id="ENV-NET-003",
         name="npu-address-missing",
         severity=Severity.ERROR,

@@ -29,8 +29,7 @@ def first_round(machine: Machine, nodes: Mapping[str, Any]) -> dict[str, Command
     port_tool = which(machine, "hccn_tool", hccn.TOOL_FOLDERS)
     if port_tool is not None:
         for node in nodes["davinci"][:MOST_CARDS]:
-            for question in ("link", "net_health", "tls"):
-                arguments = hccn.QUESTIONS[question]
+            for question, arguments in hccn.QUESTIONS.items():
                 commands[f"hccn {node['id']} {question}"] = Command((port_tool, "-i", str(node["id"]), *arguments))
     return commands
 
@@ -49,6 +48,7 @@ def facts(machine: Machine, outputs: Mapping[str, Output]) -> dict[str, Any]:
         "mapping": [],
         "boards": [],
         "alarms": [],
+        "ecc": [],
     }
     output = outputs.get("npu-smi")
     if output is None:
@@ -80,9 +80,9 @@ def _answer(output: Output) -> dict[str, Any]:
     return {**answer, "error": visible(line, 300), "error_kind": kind}
 
 
-def second_round(machine: Machine, npu: Mapping[str, Any], nodes: Mapping[str, Any], deep: bool) -> dict[str, Command]:
-    """Questions about single cards: the board of the first, alarms of those that are not OK, ids where they are
-    not plain, processes where the table has none though memory is taken."""
+def second_round(machine: Machine, npu: Mapping[str, Any]) -> dict[str, Command]:
+    """Questions about single cards: the board of the first, memory errors of each, alarms of those that are not OK, ids
+    where they are not plain, processes where the table has none though memory is taken."""
     tool = which(machine, "npu-smi", NPU_SMI_FOLDERS)
     if tool is None or not npu["devices"]:
         return {}
@@ -99,8 +99,7 @@ def second_round(machine: Machine, npu: Mapping[str, Any], nodes: Mapping[str, A
         number, chip = device["npu_id"], device["chip_id"] or 0
         if (device["health"] or "OK").upper() != "OK":
             ask(f"health {number} {chip}", "-t", "health", "-i", str(number), "-c", str(chip))
-        if deep or (device["health"] or "OK").upper() != "OK":
-            ask(f"ecc {number}", "-t", "ecc", "-i", str(number))
+        ask(f"ecc {number}", "-t", "ecc", "-i", str(number))
         total, used = device["memory_total_mb"], device["memory_used_mb"]
         if not npu["has_process_table"] and total and used and used > total // 4:
             ask(f"proc-mem {number}", "-t", "proc-mem", "-i", str(number))
@@ -139,23 +138,17 @@ def add_details(npu: dict[str, Any], outputs: Mapping[str, Output]) -> None:
                 }
             )
         elif what == "ecc":
-            counters = {}
-            for block in details.parse_fields(text):
-                for name, count in block.items():
-                    if "Double Bit" in name and count.isdecimal() and int(count):
-                        counters[name] = int(count)
-            if counters:
-                npu["alarms"].append({"npu_id": int(numbers[0]), "chip_id": None, "double_bit": counters})
+            npu["ecc"] += details.parse_ecc(text, int(numbers[0]))
 
 
 def hccn_answers(outputs: Mapping[str, Output]) -> list[dict[str, Any]]:
-    """One row a port: {id, link, net_health, tls}; None for what was not answered."""
+    """One row a port: {id, link, net_health, tls, link_stat}; None for what was not answered."""
     rows: dict[int, dict[str, Any]] = {}
     for key, output in outputs.items():
         if not key.startswith("hccn "):
             continue
         _, number, question = key.split()
-        row = rows.setdefault(int(number), {"id": int(number), "link": None, "net_health": None, "tls": None})
+        row = rows.setdefault(int(number), {"id": int(number), **dict.fromkeys(hccn.QUESTIONS)})
         if output.state == "ok":
             row[question] = hccn.parse(question, output.text)
     return [rows[number] for number in sorted(rows)]

@@ -39,6 +39,19 @@ def value(text: str, *keys: str) -> Optional[str]:
     return None
 
 
+def parse_ecc(text: str, npu_id: int) -> list[dict[str, Any]]:
+    """``-t ecc``: one row a chip, {npu_id, chip_id, double_bit: {counter: count}}, zero counts too."""
+    rows = []
+    for block in parse_fields(text):
+        counters = {
+            name: int(count[:12]) for name, count in block.items() if "double bit" in name.lower() and count.isdecimal()
+        }
+        if counters:
+            chip = block.get("Chip ID", "")
+            rows.append({"npu_id": npu_id, "chip_id": int(chip) if chip.isdecimal() else None, "double_bit": counters})
+    return rows
+
+
 def parse_mapping(text: str) -> list[dict[str, Any]]:
     """``npu-smi info -m``: rows {npu_id, chip_id, logic_id, physical_id, name}; the management chip (Mcu) left out."""
     rows: list[dict[str, Any]] = []

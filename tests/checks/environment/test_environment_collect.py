@@ -355,9 +355,48 @@ def test_ports_of_the_npus(tree: Tree) -> None:
         "10": "192.168.1.20",
     }
     tool = "#!/bin/sh\ncase $3 in -link) echo 'link status: DOWN';; -net_health) echo 'net health status: Fault';; -tls) echo 'dev_id:0, tls switch[1](0:disable, 1:enable), tls preconfigured[1]';; esac\n"
+    flaps = {"up_count": 4, "downs": 0, "downs_last_day": None, "last_down": None}
+    tool = tool.replace("esac", "-link_stat) echo '[device 0]link up count : 4';; esac")
     tree.devices(2).file("/usr/local/Ascend/driver/tools/hccn_tool", tool, 0o755)
     ports = collect(tree.machine(), python=sys.executable)["hccn"]["ports"]
-    assert ports == [{"id": number, "link": "DOWN", "net_health": "Fault", "tls": 1} for number in range(2)]
+    told = {"link": "DOWN", "net_health": "Fault", "tls": 1, "link_stat": flaps}
+    assert ports == [{"id": number, **told} for number in range(2)]
+
+
+RECORD = """\
+[device 3]current time        : Thu Mar  5 09:00:00 2026
+[device 3]link up count       : 3
+[device 3]link change records :
+[device 3]    Thu Mar  5 08:40:02 2026    LINK UP
+[device 3]    Thu Mar  5 08:39:58 2026    LINK DOWN
+[device 3]    Wed Mar  4 23:11:00 2026    LINK DOWN
+[device 3]    Wed Mar  4 08:59:59 2026    LINK DOWN
+"""
+
+
+def test_the_link_record_of_a_port() -> None:
+    record = {"up_count": 3, "downs": 3, "downs_last_day": 2, "last_down": "Thu Mar  5 08:39:58 2026"}
+    assert hccn.parse("link_stat", RECORD) == record
+    # without its own clock nothing is recent, and a date that is none counts as a loss all the same
+    assert hccn.parse("link_stat", RECORD[RECORD.index("\n") + 1 :]) == {**record, "downs_last_day": None}
+    assert hccn.parse("link_stat", RECORD.replace("Mar  5 08:39:58", "Mar 45 08:39:58")) == {
+        **record,
+        "downs_last_day": 1,
+        "last_down": "Wed Mar  4 23:11:00 2026",
+    }
+    assert hccn.parse("link_stat", "hccn_tool: permission denied\n") is None
+
+
+ECC = "NPU ID : 4\nChip Count : 2\n\nHBM Single Bit Error Count : 7\nHBM Double Bit Error Count : {}\nChip ID : 0\n\nHBM Double Bit Error Count : 0\nChip ID : 1\n"
+
+
+def test_memory_errors_are_asked_of_cards_that_report_ok(tree: Tree) -> None:
+    tree.devices(1).npu_smi(hbm_table([Card(4)]), answers={"info -t ecc -i 4": ECC.format(2)})
+    facts = collect(tree.machine(), python=sys.executable)
+    assert facts["npu"]["ecc"] == [
+        {"npu_id": 4, "chip_id": 0, "double_bit": {"HBM Double Bit Error Count": 2}},
+        {"npu_id": 4, "chip_id": 1, "double_bit": {"HBM Double Bit Error Count": 0}},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -473,4 +512,9 @@ def test_shared_outputs_of_other_commands(shared: Path) -> None:
     ] == [0, 1]
     assert hccn.parse("tls", (folder / "hccn_tls.txt").read_text(encoding="utf-8")) == 0
     assert hccn.parse("net_health", (folder / "hccn_net_health.txt").read_text(encoding="utf-8")) == "Init"
-    assert hccn.parse("link_stat", (folder / "hccn_link_stat.txt").read_text(encoding="utf-8")) == 1
+    assert hccn.parse("link_stat", (folder / "hccn_link_stat.txt").read_text(encoding="utf-8")) == {
+        "up_count": 2,
+        "downs": 1,
+        "downs_last_day": 1,
+        "last_down": "Tue Jun  6 16:32:10 2023",
+    }
