@@ -224,6 +224,9 @@ def mindspore_facts(folder: str | None) -> dict[str, Any] | None:
         "accepted_cann": re.findall(r"['\"]([\w.]+)['\"]", accepted.group(1)) if accepted else None,
         "operators_built_with": built,
         "backends": backends,
+        "needs_glibcxx": next(
+            (glibcxx(os.path.join(folder, name)) for name in _names(folder) if name.startswith("_c_mindrecord")), None
+        ),
     }
 
 
@@ -246,6 +249,32 @@ def mindformers_facts(folder: str | None, installed: bool) -> dict[str, Any] | N
         "version_map": pairs if isinstance(pairs, dict) else None,
         "has_trainer": os.path.isfile(os.path.join(folder, "trainer", "__init__.py")),
     }
+
+
+def glibcxx(path: str) -> str | None:
+    """The newest GLIBCXX version that a library names, such as 3.4.30: what libstdc++ offers, or what another needs.
+
+    The names stand in the string table near the head of the file: the first MiB is read."""
+    try:
+        with open(path, "rb") as handle:
+            found = re.findall(rb"GLIBCXX_3\.4\.(\d{1,3})\0", handle.read(1024 * 1024))
+    except OSError:
+        return None
+    return "3.4." + str(max(int(number) for number in found)) if found else None
+
+
+def libstdcxx(environ: Mapping[str, str]) -> dict[str, Any] | None:
+    """The libstdc++ that the loader takes first: of LD_LIBRARY_PATH, of a conda environment, of the system."""
+    folders = [entry for entry in environ.get("LD_LIBRARY_PATH", "").split(":") if entry]
+    if kind_of() == "conda":
+        folders.append(os.path.join(sys.prefix, "lib"))
+    folders += ["/lib/" + machine() + "-linux-gnu", "/usr/lib/" + machine() + "-linux-gnu"]
+    folders += ["/lib64", "/usr/lib64", "/lib", "/usr/lib"]
+    for folder in folders:
+        path = os.path.join(folder, "libstdc++.so.6")
+        if os.path.isfile(path):
+            return {"path": path, "glibcxx": glibcxx(path)}
+    return None
 
 
 def libpython(environ: Mapping[str, str]) -> str | None:
@@ -286,6 +315,7 @@ def examine(path: list[str], environ: Mapping[str, str], cwd: str) -> dict[str, 
             "machine": machine() or None,
             "pip": (installed.get("pip") or {}).get("version"),
             "libpython": libpython(environ),
+            "libstdcxx": libstdcxx(environ),
             "path": path,
             "error": None,
         },

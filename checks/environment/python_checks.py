@@ -157,6 +157,56 @@ def libpython_missing(host: Host) -> Iterator[Finding]:
 
 @host_check(
     Rule(
+        id="ENV-PY-005",
+        name="libstdcxx-too-old",
+        severity=Severity.ERROR,
+        category="install",
+        title=Text(
+            "{path} ends at GLIBCXX_{have}, MindSpore {mindspore} needs GLIBCXX_{need}",
+            "{path} 最高只到 GLIBCXX_{have}，MindSpore {mindspore} 需要 GLIBCXX_{need}",
+        ),
+        why=Text(
+            "The C++ library that the loader takes first is older than the compiler that built MindSpore: importing stops with "
+            '"version `GLIBCXX_{need}\' not found".',
+            "加载器最先找到的 C++ 库比编译 MindSpore 的编译器旧：导入时会报 “version `GLIBCXX_{need}' not found”。",
+        ),
+        fix=Text(
+            "Put a newer libstdc++ first on the library path (conda has one), or use a supported operating system.",
+            "让更新的 libstdc++ 排在库搜索路径最前（conda 自带），或使用受支持的操作系统。",
+        ),
+        verify="strings {path} | grep GLIBCXX_{need}",
+        references=(_INSTALL,),
+        explains=("ENV-DEEP-001",),
+    )
+)
+def libstdcxx_too_old(host: Host) -> Iterator[Finding]:
+    mindspore = needs_mindspore(host)
+    need, have = host.facts.text("mindspore", "needs_glibcxx"), host.facts.text("python", "libstdcxx", "glibcxx")
+    if need is None or have is None:
+        raise Skip(
+            Text("the C++ library or what MindSpore needs of it is not known", "不知道 C++ 库的版本或 MindSpore 的要求")
+        )
+    if numbers(have) >= numbers(need):
+        return
+    path = host.facts.text("python", "libstdcxx", "path") or "libstdc++.so.6"
+    folder = path.rsplit("/", 1)[0]
+    remedy = (
+        f"export LD_LIBRARY_PATH=$(echo $LD_LIBRARY_PATH | tr : '\\n' | grep -vx {folder} | paste -sd:)"
+        if folder in host.env.get("LD_LIBRARY_PATH", "").split(":")
+        else "conda install -c conda-forge libstdcxx-ng && export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"
+    )
+    yield libstdcxx_too_old.finding(
+        evidence=(Evidence("file", path, key="GLIBCXX", observed=have, expected=f">= {need}"),),
+        fixes=(Fix(libstdcxx_too_old.rule.fix, command=remedy, verify=f"strings {path} | grep GLIBCXX_{need}"),),
+        path=path,
+        have=have,
+        need=need,
+        mindspore=mindspore,
+    )
+
+
+@host_check(
+    Rule(
         id="ENV-PY-004",
         name="interpreter-unusable",
         severity=Severity.ERROR,

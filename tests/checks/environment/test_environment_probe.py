@@ -83,6 +83,7 @@ def test_what_mindspore_says_of_itself(tmp_path: Path) -> None:
         "accepted_cann": ["8.5", "9.0"],
         "operators_built_with": "9.0.0",
         "backends": ["cpu", "ascend"],
+        "needs_glibcxx": None,
     }
 
 
@@ -109,6 +110,21 @@ def test_shadowing_files_and_folders(tmp_path: Path) -> None:
         ("mindspore", "folder", True, False),
         ("datasets", "file", False, False),
     ]
+
+
+def test_versions_of_the_cpp_library(tmp_path: Path) -> None:
+    """The first on LD_LIBRARY_PATH is the one that is loaded; MindSpore's own file says what it needs."""
+    library = tmp_path / "lib" / "libstdc++.so.6"
+    library.parent.mkdir()
+    library.write_bytes(b"\x7fELF" + bytes(5000) + b"GLIBCXX_3.4\0GLIBCXX_3.4.9\0GLIBCXX_3.4.19\0GLIBCXX_3.4.2\0")
+    found = probe.libstdcxx({"LD_LIBRARY_PATH": f"{tmp_path}/none:{library.parent}"})
+    assert found == {"path": str(library), "glibcxx": "3.4.19"}
+    package = tmp_path / "mindspore"
+    package.mkdir()
+    (package / "_c_mindrecord.cpython-311-x86_64-linux-gnu.so").write_bytes(b"\0GLIBCXX_3.4.26\0GLIBCXX_3.4.20\0")
+    facts = probe.mindspore_facts(str(package))
+    assert facts is not None and facts["needs_glibcxx"] == "3.4.26"
+    assert probe.glibcxx(str(tmp_path / "absent")) is None and probe.glibcxx(str(package / "x")) is None
 
 
 def test_an_empty_entry_of_pythonpath_is_the_working_folder() -> None:
