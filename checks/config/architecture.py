@@ -284,7 +284,7 @@ def rope_range(plan: Plan) -> Iterator[Finding]:
         (field("rotary_scaling_factor"), 1e-9, 1e6, "> 0"),
         (section.get("partial_rotary_factor"), 1e-9, 1.0, "(0, 1]"),
         (section.get("rotary_pct"), 1e-9, 1.0, "(0, 1]"),
-        (field("init_method_std"), 1e-9, 1.0, "(0, 1], usually 0.02"),
+        (field("init_method_std"), 1e-12, 1.0, "(0, 1], usually 0.02"),
         (field("mtp_loss_scaling_factor"), 0.0, 100.0, ">= 0"),
         (field("ffn_dim_multiplier"), 1e-9, 1e9, "> 0"),
     )
@@ -460,6 +460,24 @@ _STYLES = (
 )
 
 
+#: transformers' ACT2FN beyond those
+_TRANSFORMERS_STYLES = (
+    "gelu_10",
+    "gelu_accurate",
+    "gelu_fast",
+    "gelu_python",
+    "gelu_python_tanh",
+    "hardswish",
+    "laplace",
+    "leaky_relu",
+    "linear",
+    "prelu",
+    "relu2",
+    "swish",
+    "xielu",
+)
+
+
 @check(
     Rule(
         id="CFG-MOD-022",
@@ -479,7 +497,7 @@ def activation_unknown(plan: Plan) -> Iterator[Finding]:
     from doctor.plan.names import nearest
 
     value = plan.model.section.get("hidden_act")
-    known = (
+    known: tuple[str, ...] = (
         *_STYLES,
         "leakyrelu",
         "tanh",
@@ -495,6 +513,8 @@ def activation_unknown(plan: Plan) -> Iterator[Finding]:
         "softplus",
         "squared_relu",
     )
+    if plan.dialect is Dialect.HUGGINGFACE:
+        known = (*known, *_TRANSFORMERS_STYLES)
     word = value.words.lower()
     if not word or word in known:
         return

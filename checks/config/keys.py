@@ -14,9 +14,11 @@ from doctor.checks.config.judge import (
     quote,
     remove,
     rename,
+    shown,
 )
 from doctor.checks.config.spelling import home, meant, same_in_other_words
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
+from doctor.plan.fields import CANONICAL, SPELLINGS
 from doctor.plan.names import arguments, registered
 from doctor.plan.plan import Dialect, Plan
 from doctor.plan.schema import open_sections, section_specs, sections, strict_keys
@@ -338,6 +340,66 @@ def unknown_model_setting(plan: Plan) -> Iterator[Finding]:
             severity=Severity.ERROR if mcore and hint else None if hint else Severity.INFO,
             key=value.key,
         )
+
+
+@check(
+    Rule(
+        id="CFG-KEY-018",
+        name="model-setting-in-other-words",
+        severity=Severity.WARNING,
+        category="config",
+        title=Text("{owner} does not read {key}", "{owner} 不读取 {key}"),
+        why=Text(
+            "A legacy model swallows names that it does not know (**kwargs) and builds itself with its default.",
+            "legacy 模型会吞掉未知名称（**kwargs），并按默认值构建。",
+        ),
+        fix=Text("Use the name of this class.", "使用该类自己的名称。"),
+        references=("mindformers/models/configuration_utils.py PretrainedConfig.__init__",),
+    )
+)
+@applies((Dialect.LEGACY,))
+def other_words(plan: Plan) -> Iterator[Finding]:
+    section = plan.model.section
+    owner = plan.model.type.words
+    taken = arguments("config", owner)
+    if taken is None or section.get("auto_register").given:
+        return
+    for name, value in section.mapping.items():
+        own = same_in_other_words(name, taken[0] - section.mapping.keys()) if name not in taken[0] else None
+        if own is None or CANONICAL.get(own) not in _SHAPING or _given_otherwise(section, own, name):
+            continue
+        yield other_words.finding(
+            because(
+                other_words,
+                f"{owner} calls it {own}: {shown(value)} has no effect.",
+                f"{owner} 中对应的名称是 {own}：{shown(value)} 不生效。",
+            ),
+            evidence=at_name(plan, value, own),
+            fixes=(rename(plan, value, own),),
+            owner=owner,
+            key=value.key,
+        )
+
+
+def _given_otherwise(section: Value, own: str, name: str) -> bool:
+    """Whether the section gives the field under a third name, which the class may read."""
+    return any(section.get(word).given for word in SPELLINGS.get(CANONICAL[own], ()) if word != name)
+
+
+#: fields that decide what the model is
+_SHAPING = frozenset(
+    (
+        "num_layers",
+        "hidden_size",
+        "num_attention_heads",
+        "num_query_groups",
+        "ffn_hidden_size",
+        "vocab_size",
+        "seq_length",
+        "compute_dtype",
+        "params_dtype",
+    )
+)
 
 
 RENAMED_SECTIONS = {

@@ -151,14 +151,14 @@ def format_unknown(plan: Plan) -> Iterator[Finding]:
 def format_file(plan: Plan) -> Iterator[Finding]:
     load, written = plan.checkpoint.load, plan.checkpoint.load_format
     suffix = load.words.rpartition(".")[2]
-    if (
-        suffix in {"ckpt", "safetensors"}
-        and written.given
-        and written.words in {"ckpt", "safetensors"}
-        and suffix != written.words
-    ):
+    if not written.given and plan.dialect is Dialect.LEGACY:
+        # ckpt is the default of every legacy release, and all that those before 1.4 know
+        written = written.or_default("ckpt")
+    if suffix in {"ckpt", "safetensors"} and written.words in {"ckpt", "safetensors"} and suffix != written.words:
         yield format_file.finding(
-            evidence=seen(plan, written, load, expected=suffix),
+            evidence=seen(plan, written, load, expected=suffix)
+            if written.given
+            else seen(plan, load, expected=".ckpt"),
             fixes=(change(plan, written, suffix),),
             kind=suffix,
             format=written.words,

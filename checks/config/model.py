@@ -221,6 +221,9 @@ def model_sizes(plan: Plan) -> Iterator[Finding]:
     for name in names:
         value = plan.model.field(name)
         number = value.number
+        if number == 0 and plan.dialect is Dialect.HUGGINGFACE and name not in names[:7]:
+            # config.json writes 0 for a part that the model does not have
+            continue
         if value.given and number is not None and (number < 1 or value.whole is None):
             yield model_sizes.finding(
                 because(model_sizes, f"{value.key} is {shown(value)}.", f"{value.key} 为 {shown(value)}。"),

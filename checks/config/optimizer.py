@@ -334,9 +334,17 @@ def two_rates(plan: Plan) -> Iterator[Finding]:
         references=(f"{_BASE} create_optimizer_scheduler",),
     )
 )
-@applies(GRAPH, training=True, complete=True)
+@applies(MINDFORMERS, training=True, complete=True)
 def rate_missing(plan: Plan) -> Iterator[Finding]:
     schedule, optimizer = plan.schedule, plan.optimizer
+    if plan.dialect is Dialect.PYNATIVE:
+        if schedule.section.mapping and not schedule.learning_rate.given:
+            yield rate_missing.finding(
+                Text("PyNative then takes its default, 1e-5.", "PyNative 会使用默认值 1e-5。"),
+                evidence=seen(plan, schedule.learning_rate, expected="a number"),
+                severity=Severity.WARNING,
+            )
+        return
     if schedule.grouped.given or not optimizer.section.mapping:
         raise Skip(Text("grouped schedules, or no optimizer", "使用分组学习率，或没有优化器"))
     fields = ("learning_rate", "base_lr")

@@ -66,7 +66,8 @@ _FIELDS = (
 )
 @applies(MODELS)
 def unknown_dtype(plan: Plan) -> Iterator[Finding]:
-    short_is_fine = plan.dialect is not Dialect.LEGACY
+    # TransformerConfig of graph mode and the built-in trainer know the short words; convert_mstype does not.
+    short_is_fine = plan.dialect in (Dialect.MCORE, Dialect.TRAINER)
     values = [plan.model.section.get(name) for name in _FIELDS]
     values += [
         plan.root.get("moe_config", "router_dense_type"),
@@ -77,12 +78,7 @@ def unknown_dtype(plan: Plan) -> Iterator[Finding]:
         values.append(plan.precision.compute)
     for value in values:
         word = value.text
-        if (
-            not value.given
-            or word is None
-            or word in _DTYPES
-            or word in {"float64", "auto", "int8", "float8_e4m3", "fp8"}
-        ):
+        if not value.given or word is None or word in _DTYPES or word in _STORED - _computes(plan, value):
             continue
         meant = _SHORT.get(word.lower()) or nearest(word, _DTYPES, 0.5)
         if word.lower() in _SHORT and short_is_fine:
@@ -93,6 +89,14 @@ def unknown_dtype(plan: Plan) -> Iterator[Finding]:
             key=value.key,
             value=shown(value),
         )
+
+
+#: what weights may be stored or asked for in, but nothing is trained in
+_STORED = frozenset(("float64", "auto", "int8", "float8_e4m3", "fp8"))
+
+
+def _computes(plan: Plan, value: Value) -> frozenset[str]:
+    return frozenset(("int8",)) if plan.trains and value.name == "compute_dtype" else frozenset()
 
 
 def uses(plan: Plan, dtype: str) -> Optional[Value]:

@@ -32,7 +32,9 @@ _CONTEXT = "mindformers/core/context/build_context.py"
 @applies(RUNS)
 def mode_unknown(plan: Plan) -> Iterator[Finding]:
     value = plan.context.mode
-    known = (0, 1, "GRAPH_MODE", "PYNATIVE_MODE", "graph", "pynative", "0", "1")
+    known: tuple[object, ...] = (0, 1, "GRAPH_MODE", "PYNATIVE_MODE")
+    if plan.dialect is Dialect.TRAINER:
+        known = (*known, "graph", "pynative", "0", "1")
     if value.given and value.value is not None and (value.flag is not None or value.value not in known):
         new = 1 if plan.dialect is Dialect.PYNATIVE else 0
         yield mode_unknown.finding(
@@ -247,7 +249,15 @@ def block_beyond(plan: Plan) -> Iterator[Finding]:
 @applies(GRAPH)
 def graphs_saved(plan: Plan) -> Iterator[Finding]:
     value = plan.context.save_graphs
-    if value.on or (value.whole or 0) > 0:
+    level = value.whole
+    if level is not None and not 0 <= level <= 3:
+        yield graphs_saved.finding(
+            Text(f"The levels are 0 to 3, not {level}.", f"级别为 0 到 3，不是 {level}。"),
+            evidence=seen(plan, value, expected=False),
+            fixes=(change(plan, value, False),),
+            severity=Severity.ERROR,
+        )
+    elif value.on or (level or 0) > 0:
         yield graphs_saved.finding(
             evidence=seen(plan, value, expected=False), fixes=(change(plan, value, False, safe=True),)
         )

@@ -19,7 +19,7 @@ from doctor.checks.config.judge import (
 from doctor.checks.config.keys import RENAMED_SECTIONS, at_name
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.plan.fields import ALIAS_GROUPS
-from doctor.plan.names import nearest
+from doctor.plan.names import nearest, read_table, registered
 from doctor.plan.plan import Dialect, Plan
 from doctor.plan.schema import mcore_keys, section_specs
 from doctor.plan.value import Value
@@ -72,6 +72,14 @@ def required_key(plan: Plan) -> Iterator[Finding]:
     model = plan.root.get("model")
     if model.mapping and not model.get("model_config").given:
         yield _missing(plan, model, "model_config")
+    named = model.get("model_config")
+    ours = registered("models").get(plan.model.architecture.words)
+    built = ours is not None and ours.origin == "mindformers"
+    if built and named.mapping and plan.dialect is Dialect.LEGACY and not named.get("type").given:
+        yield _missing(plan, named, "type")
+    data = plan.root.get("train_dataset")
+    if plan.trains and data.mapping and plan.data.section is data and not data.get("data_loader").given:
+        yield _missing(plan, data, "data_loader")
     if (
         not model.given
         and not plan.model.pretrained.words
@@ -299,35 +307,13 @@ def not_convertible(plan: Plan) -> Iterator[Finding]:
 )
 @applies((Dialect.TRAINER,))
 def unknown_trainer_choice(plan: Plan) -> Iterator[Finding]:
-    arguments = plan.root.get("training_args")
-    choices = (
-        (
-            plan.schedule.type,
-            (
-                "cosine",
-                "linear",
-                "constant",
-                "cosinewithwarmuplr",
-                "linearwithwarmuplr",
-                "constantwarmuplr",
-                "constant_with_warmup",
-            ),
-        ),
-        (arguments.get("save_format"), ("safetensors", "ckpt")),
-        (
-            arguments.get("parallel_config", "parallel_mode"),
-            (
-                "data_parallel",
-                "tensor_parallel",
-                "pipeline_parallel",
-                "hybrid_parallel",
-                "semi_auto_parallel",
-                "stand_alone",
-            ),
-        ),
-    )
-    for value, known in choices:
-        if value.given and value.text is not None and value.words.lower() not in known:
+    choices = read_table("config-keys")["trainer choices"]
+    for path, words in choices.items():
+        value, known = plan.root.get(*path.split(".")), tuple(words.split())
+        word = value.words.lower()
+        if path == "model.type":
+            word = word.replace("-", "_").replace(".", "_")
+        if value.given and word and word not in {choice.lower() for choice in known}:
             hint = nearest(value.words, known, 0.5) or known[0]
             fixes = (change(plan, value, hint),)
             yield unknown_trainer_choice.finding(

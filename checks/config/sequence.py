@@ -177,7 +177,8 @@ def context_without_flash(plan: Plan) -> Iterator[Finding]:
 def sequence_by_context(plan: Plan) -> Iterator[Finding]:
     size = _context_size(plan)
     _uses(plan)
-    (length,) = need(plan.model.sequence)
+    sequence = plan.model.sequence if plan.model.sequence.count else plan.data.sequence
+    (length,) = need(sequence)
     if length % size:
         legal = [item for item in divisors(length) if item <= 4 * size]
         yield sequence_by_context.finding(
@@ -186,7 +187,7 @@ def sequence_by_context(plan: Plan) -> Iterator[Finding]:
                 f"seq_length {length} % context_parallel {size} = {length % size}.",
                 f"seq_length {length} % context_parallel {size} = {length % size}。",
             ),
-            evidence=seen(plan, plan.parallel.context, plan.model.sequence, expected=listed(near(legal, size))),
+            evidence=seen(plan, plan.parallel.context, sequence, expected=listed(near(legal, size))),
             fixes=[change(plan, plan.parallel.context, option) for option in near(legal, size, 1)]
             + _lengths(plan, size, length),
         )

@@ -186,6 +186,20 @@ def same_in_other_words(word: str, lacking: Collection[str]) -> Optional[str]:
     return next((name for name in group if name in lacking and name != word), None)
 
 
+def one_slip(word: str, known: str) -> bool:
+    """Whether a letter too many, too few, wrong, or two in the wrong order make the one of the other."""
+    if word == known or abs(len(word) - len(known)) > 1:
+        return False
+    start = 0
+    while start < min(len(word), len(known)) and word[start] == known[start]:
+        start += 1
+    end = 0
+    while end < min(len(word), len(known)) - start and word[-1 - end] == known[-1 - end]:
+        end += 1
+    left, right = word[start : len(word) - end], known[start : len(known) - end]
+    return max(len(left), len(right)) <= 1 or (len(left) == 2 and left == right[::-1])
+
+
 #: the likelier home first; "" is the top of the file
 _HOMES = (
     "parallel_config",

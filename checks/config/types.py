@@ -9,6 +9,7 @@ from typing import Any
 from doctor.check import check
 from doctor.checks.config.judge import MODELS, RUNS, applies, because, change, edit, seen, shown, verify
 from doctor.finding import Finding, Fix, Severity, Text
+from doctor.plan.fields import CANONICAL
 from doctor.plan.plan import Dialect, Plan
 from doctor.plan.schema import FALSE_WORDS, Spec, as_number, fault_of, known_values
 from doctor.plan.value import Value
@@ -31,9 +32,15 @@ def _all_faults(plan: Plan) -> tuple[tuple[Value, Spec, str], ...]:
     found = []
     for value, spec in known_values(plan.root, plan.dialect):
         fault = fault_of(value, spec)
+        if plan.dialect is Dialect.HUGGINGFACE and (value.name not in CANONICAL or fault in _HUGGINGFACE_HABITS):
+            continue
         if fault is not None:
             found.append((value, spec, fault))
     return tuple(found)
+
+
+#: null is how config.json says "not set", and models of other kinds hold lists where decoders hold one number
+_HUGGINGFACE_HABITS = frozenset(("null", "list", "mapping", "not-list", "not-mapping"))
 
 
 def _yaml_number(value: Value, spec: Spec) -> Any:

@@ -83,8 +83,10 @@ def dialect_of(root: Value) -> Dialect:
         or ("model_config" in keys and "model" not in keys and "base_config" not in keys)
     ):
         return Dialect.OTHER
+    if "runner_config" not in keys and frozenset(root.get("training").mapping) & _PYNATIVE_TRAINING:
+        return Dialect.PYNATIVE
     if "runner_config" not in keys and "parallel_config" not in keys:
-        if "training_args" in keys:
+        if "training_args" in keys or _names_a_model(root):
             return Dialect.TRAINER
         training = frozenset(root.get("training").mapping)
         if "parallelism" in keys or training & _PYNATIVE_TRAINING or {"training", "lr_scheduler"} <= keys:
@@ -92,6 +94,23 @@ def dialect_of(root: Value) -> Dialect:
     if ("model_type" in keys or "architectures" in keys) and keys & _HUGGINGFACE_MODEL and not keys & GRAPH_KEYS:
         return Dialect.HUGGINGFACE
     return Dialect.LEGACY if keys & GRAPH_KEYS else Dialect.OTHER
+
+
+def _names_a_model(root: Value) -> bool:
+    """Whether `model` says its type, as only the built-in trainer's does, beside a data set and nothing of MindFormers."""
+    model = root.get("model")
+    return (
+        (model.get("type").given or model.get("family").given)
+        and root.get("train_dataset").given
+        and not model.get("model_config").given
+        and not frozenset(root.mapping) & _RUN_SECTIONS
+    )
+
+
+#: sections that make a file a run of MindFormers
+_RUN_SECTIONS = frozenset(
+    ("context", "callbacks", "optimizer", "lr_schedule", "training", "parallelism", "use_parallel")
+)
 
 
 def mistaken_pynative(root: Value) -> bool:

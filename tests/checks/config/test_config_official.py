@@ -69,6 +69,8 @@ WARNED = {
     "CFG-KEY-007": 22,
     # use_past in training
     "CFG-MOD-012": 5,
+    # num_layers and num_heads of BERT and T5, which call them num_hidden_layers, num_attention_heads, num_layers
+    "CFG-KEY-018": 74,
     # an optimizer without a learning rate
     "CFG-OPT-010": 1,
     # a vocabulary that tensor parallel does not divide
