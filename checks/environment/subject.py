@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
@@ -81,6 +81,20 @@ def _read(name: str) -> dict[str, Any]:
             Text("Write it with: doctor collect > host.json", "请先生成：doctor collect > host.json"),
         ) from error
     return document if isinstance(document, dict) else {}
+
+
+def card_memory(files: Sequence[str]) -> Optional[int]:
+    """Bytes of the smallest device that the host documents among `files` show; None when none shows one."""
+    sizes = [
+        device.total_mb
+        for name in files
+        if recognises(Path(name))
+        for host in (from_document(_read(name), ""),)
+        if host is not None
+        for device in host.devices
+        if device.total_mb
+    ]
+    return min(sizes) << 20 if sizes else None
 
 
 def _labels(documents: list[dict[str, Any]], files: list[str]) -> list[str]:

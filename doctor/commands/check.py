@@ -104,10 +104,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     options, selection = _options(args), _selection(args)
     targets = _targets(args.targets)
-    if not targets:
-        judged = [runner.judge_host(options, selection)]
-    else:
-        judged = [item for target in targets for item in _judge(target, options, selection)]
+    judged = [runner.judge_host(options, selection)] if not targets or options.hosts else []
+    options = _with_card(options, targets)
+    judged += [item for target in targets for item in _judge(target, options, selection)]
     _nothing_selected(judged, selection)
     report = build_report(judged)
     code = emit(report, args)
@@ -129,6 +128,16 @@ def _options(args: argparse.Namespace) -> Options:
         values=args.values,
         deep=args.deep,
     )
+
+
+def _with_card(options: Options, targets: Sequence[Path]) -> Options:
+    """The options with the memory of the card that a host's facts beside the targets show, unless the user said it."""
+    documents = [*options.hosts, *(str(path) for path in targets if path.suffix == ".json")]
+    if options.device_memory is not None or not documents or len(targets) + len(options.hosts) < 2:
+        return options
+    from doctor.checks.environment.subject import card_memory
+
+    return replace(options, device_memory=card_memory(documents))
 
 
 def _selection(args: argparse.Namespace) -> runner.Selection:

@@ -111,6 +111,7 @@ BAD: tuple[Case, ...] = (
     Case("CFG-CTX-005", "legacy", {"context.max_device_memory": 58}),
     Case("CFG-CTX-006", "legacy", {"context.max_device_memory": "64GB"}, device_memory=64 << 30),
     Case("CFG-CTX-007", "mcore", {"context.mempool_block_size": "60GB"}),
+    Case("CFG-MEM-002", "legacy", {"context.max_device_memory": "61GB"}, device_memory=64 << 30),
     Case("CFG-CTX-008", "legacy", {"context.save_graphs": True}),
     Case("CFG-CTX-009", "legacy", {"context.jit_config.jit_level": "O5"}),
     Case(
@@ -652,6 +653,8 @@ GOOD: tuple[Case, ...] = (
     Case("CFG-CTX-010", "predict", {"context.jit_config": {"jit_level": "O1"}}, release="1.1.0"),
     Case("CFG-MOD-011", "mcore", {f"{_M}.num_nextn_predict_layers": 1}),
     Case("CFG-CTX-006", "legacy", {"context.max_device_memory": "1024GB"}),
+    Case("CFG-MEM-002", "legacy", {"context.max_device_memory": "58GB"}, device_memory=64 << 30),
+    Case("CFG-MEM-002", "legacy", {"context.max_device_memory": "29GB"}, device_memory=32 << 30),
     # a colon or an equals sign inside a value, and quotes that close
     *(
         Case("CFG-YML-010", "", {}, text=f"run_mode: train\nload_checkpoint: {word}\n")

@@ -44,6 +44,23 @@ def judged(tmp_path: Path, *documents: dict[str, Any]) -> dict[str, list[Any]]:
     return {outcome.rule: list(outcome.findings) for outcome in outcomes if outcome.findings}
 
 
+def test_a_config_is_judged_by_the_card_of_the_host_beside_it(tmp_path: Path, doctor: Callable[..., Any]) -> None:
+    """HCCL's head room: 61 GB of pool on the 64 GB card that npu-smi showed."""
+    config = tmp_path / "train.yaml"
+    config.write_text(
+        "run_mode: train\ncontext:\n  mode: 0\n  max_device_memory: 61GB\nparallel_config:\n  data_parallel: 8\n",
+        encoding="utf-8",
+    )
+    document = tmp_path / "host.json"
+    document.write_text(json.dumps(healthy("node-1")), encoding="utf-8")
+    for words in ([str(config), "--host", str(document)], [str(config), str(document)]):
+        done = doctor("check", *words, "--format", "json", "--only", "CFG-MEM-002")
+        [finding] = json.loads(done.stdout)["findings"]
+        assert finding["rule"] == "CFG-MEM-002" and finding["evidence"][0]["line"] == 4
+    alone = json.loads(doctor("check", str(config), "--format", "json", "--only", "CFG-MEM-002").stdout)
+    assert alone["outcomes"][0]["state"] == "skipped" and "--host" in alone["outcomes"][0]["reason"]
+
+
 def test_a_default_that_is_written_out_is_no_difference(tmp_path: Path) -> None:
     first, second = healthy("node-1"), healthy("node-2")
     first["facts"]["env"]["HCCL_EXEC_TIMEOUT"] = "1836"
