@@ -24,6 +24,7 @@ _QUOTED = re.compile(
 _REASONS = {
     "quiet": Text("an INFO line", "仅为 INFO 日志"),
     "quoted": Text("quoted text, not an event of this run", "引用的文本，并非本次运行的事件"),
+    "warned": Text("only a warning", "仅为警告"),
     "went-on": Text("training went on after it", "之后训练仍在继续"),
 }
 
@@ -59,13 +60,21 @@ class Aside:
 def sift(hits: Iterable[Hit], pack: Pack, progress: Optional[Progress]) -> tuple[list[Hit], list[Aside]]:
     """The hits that count, and the rules of which none does."""
     kept: list[Hit] = []
+    warned: list[Hit] = []
     aside: dict[str, Aside] = {}
     for hit in hits:
         why = _why_not(hit, pack, progress)
-        if why is None:
-            kept.append(hit)
-        else:
+        if why is not None:
             aside.setdefault(hit.rule, Aside(hit, why))
+        elif _only_warns(hit, pack):
+            warned.append(hit)
+        else:
+            kept.append(hit)
+    if kept:  # what is wrong may have begun with a warning
+        kept = sorted([*kept, *warned], key=lambda hit: (hit.source, hit.line, hit.rule))
+    else:
+        for hit in warned:
+            aside.setdefault(hit.rule, Aside(hit, "warned"))
     counted = {hit.rule for hit in kept}
     return kept, [item for rule, item in sorted(aside.items()) if rule not in counted]
 
@@ -75,7 +84,7 @@ def _why_not(hit: Hit, pack: Pack, progress: Optional[Progress]) -> Optional[str
     if rule is None:
         return None
     severe = rule.rule.severity.at_least(Severity.WARNING)
-    at_info = rule.match is not None and rule.match.info
+    at_info = rule.match is not None and rule.match.level == "info"
     if severe and not at_info and hit.setting.own_level and hit.setting.level in _QUIET_LEVELS:
         return "quiet"
     if _QUOTED.search(hit.text):
@@ -83,6 +92,14 @@ def _why_not(hit: Hit, pack: Pack, progress: Optional[Progress]) -> Optional[str
     if rule.role == "generic" and severe and went_on(hit, progress):
         return "went-on"
     return None
+
+
+def _only_warns(hit: Hit, pack: Pack) -> bool:
+    """Whether the line says of itself that it is a warning, and the rule does not say that a warning shows its fault."""
+    rule = pack.get(hit.rule)
+    if rule is None or rule.match is None or rule.match.level != "error":
+        return False
+    return hit.setting.own_level and hit.setting.level == "WARNING" and rule.rule.severity.at_least(Severity.WARNING)
 
 
 def went_on(hit: Hit, progress: Optional[Progress]) -> bool:

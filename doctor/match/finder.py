@@ -8,10 +8,13 @@ results. Literals are compared in lower case: one automaton then serves patterns
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Optional, Protocol
+from typing import TYPE_CHECKING, Any, Optional, Protocol, runtime_checkable
 
 from doctor.match.pack import Pack
 from doctor.match.textrule import Pattern
+
+if TYPE_CHECKING:
+    from doctor.match.shapes import ShapeFinder
 
 #: below this much text in all, building an automaton costs more than it saves
 _LITTLE = 128 * 1024
@@ -21,6 +24,15 @@ class Finder(Protocol):
     name: str
 
     def find(self, data: bytes) -> Iterable[tuple[int, int]]: ...
+
+
+@runtime_checkable
+class Looking(Protocol):
+    """A finder that also tells which lines hold certain words, and which shapes of lines no pattern can match."""
+
+    def look(self, data: bytes) -> tuple[Optional[list[int]], Iterable[tuple[int, int]]]: ...
+
+    def may_match(self, shape: bytes) -> bool: ...
 
 
 class AhoFinder:
@@ -87,24 +99,41 @@ class PlainFinder:
 
 
 class LittleFirst:
-    """Looks for each literal by itself while there is little text, then builds the real finder. Most calls of
-    ``doctor explain`` never need it."""
+    """Looks for each literal by itself while there is little text, then remembers the shapes of lines. Most calls of
+    ``doctor explain`` never need that."""
 
     name = "automatic"
 
-    def __init__(self, pack: Pack) -> None:
+    def __init__(self, pack: Pack, words: Sequence[bytes] = ()) -> None:
         self._pack = pack
-        self._literals = list(owners(pack.atoms).items())
+        self._words = words
+        self._literals: Optional[list[tuple[bytes, tuple[int, ...]]]] = None
         self._seen = 0
-        self._finder: Optional[Finder] = None
+        self._shapes: Optional[ShapeFinder] = None
 
     def find(self, data: bytes) -> Iterable[tuple[int, int]]:
-        if self._finder is None:
+        return self.look(data)[1]
+
+    def look(self, data: bytes) -> tuple[Optional[list[int]], Iterable[tuple[int, int]]]:
+        """As `ShapeFinder.look`."""
+        if self._shapes is None:
             self._seen += len(data)
             if self._seen <= _LITTLE:
-                return _literal_positions(data.lower(), self._literals)
-            self._finder = _fastest(self._pack)
-        return self._finder.find(data)
+                if self._literals is None:
+                    self._literals = list(owners(self._pack.atoms).items())
+                return None, _literal_positions(data.lower(), self._literals)
+        return self._finder().look(data)
+
+    def may_match(self, shape: bytes) -> bool:
+        return self._finder().may_match(shape)
+
+    def _finder(self) -> ShapeFinder:
+        if self._shapes is None:
+            from doctor.match.shapes import ShapeFinder
+
+            self._shapes = ShapeFinder(self._pack.atoms, lambda: _fastest(self._pack), self._words)
+            self._literals = None
+        return self._shapes
 
 
 def _literal_positions(data: bytes, literals: Iterable[tuple[bytes, tuple[int, ...]]]) -> Iterable[tuple[int, int]]:
@@ -151,9 +180,14 @@ def _fastest(pack: Pack) -> Finder:
     raise AssertionError("the last maker needs the standard library only")
 
 
-def make_finder(pack: Pack, wanted: Optional[str] = None) -> Finder:
-    """The finder that is `wanted` by name, or one that suits the amount of text. Raises ImportError when it cannot be had."""
+def make_finder(pack: Pack, wanted: Optional[str] = None, words: Sequence[bytes] = ()) -> Finder:
+    """The finder that is `wanted` by name, or one that suits the amount of text and looks for `words` as well. Raises
+    ImportError when it cannot be had."""
     if wanted is None:
-        return LittleFirst(pack)
+        return LittleFirst(pack, words)
+    if wanted == "shapes":
+        from doctor.match.shapes import ShapeFinder
+
+        return ShapeFinder(pack.atoms, lambda: _fastest(pack), words)
     finder: Finder = makers()[wanted](pack.atoms)
     return finder

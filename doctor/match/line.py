@@ -19,6 +19,8 @@ _LEVEL = re.compile(
     rb"(?:^|[\s\[|(>])(TRACE|DEBUG|INFO|EVENT|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL|EXCEPTION)(?:[\]\s|:)(]|$)"
     rb"|^(?:\[rank\d+\]: ?)?\[?([IWEF])\d{3,4} \d\d:\d\d:\d\d"
 )
+#: how Python and torch mark a warning: ``x.py:66: UserWarning: ...``, ``[W compiler_depend.ts:51] Warning: ...``
+_WARNS = re.compile(rb"\.py:\d{1,5}: [A-Z]\w{0,40}Warning: |^(?:\[rank\d+\]:)?\[W[ \d]|^[A-Z]\w{0,40}Warning: ")
 _TIME = re.compile(rb"(20\d\d)[-/](\d\d)[-/](\d\d)[-T :](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
 _FRAME = re.compile(rb'^.{0,40}?File "[^"\n]+", line \d+(?:, in .*)?$')
 _QUIET = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "FATAL"}
@@ -118,7 +120,7 @@ def level_of(head: bytes) -> Optional[str]:
     """The level that stands in the first part of a line."""
     found = _LEVEL.search(head[:160])
     if found is None:
-        return None
+        return "WARNING" if _WARNS.search(head) else None
     word = found.group(1)
     if word is not None:
         return {"WARN": "WARNING"}.get(word.decode(), word.decode())

@@ -24,7 +24,7 @@ _WORD = re.compile(r"[a-z0-9_.+-]+")
 #: what questions do not have: times, levels, values after a colon or equals sign, paths, code, brackets, long numbers
 _LOG = re.compile(
     r"\d\d:\d\d|\b(?:ERROR|WARNING|INFO|CRITICAL)\b|[:=] ?[^\s?]|[{}<>|\[\]();$]|/\w+/|\.(?:py|cc|cpp|so|h)\b"
-    r"|0x[0-9a-f]{4,}|\bE[A-Z1-9]\d{4}\b|\d{4,}|\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|\b\w+(?:Error|Exception)\b"
+    r"|0x[0-9a-f]{4,}|\bE[A-Z1-9]\d{4}\b|\d{5,}|\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|\b\w+(?:Error|Exception)\b"
 )
 
 
@@ -54,6 +54,9 @@ _REASSURES = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 
+#: where a person turns from what works to what does not
+_CLAUSE = re.compile(r"[，；。;]|, but |\bbut\b|但是|但|可是|然而|却|, (?:and )?yet ", re.IGNORECASE | re.ASCII)
+
 
 def is_question(text: str) -> bool:
     """Whether a text is a person's question or complaint rather than lines of a program or word of what goes well."""
@@ -62,7 +65,7 @@ def is_question(text: str) -> bool:
         return False
     if _ASKS.search(stripped):
         return True
-    return _COMPLAINS.search(stripped) is not None and not _REASSURES.search(stripped)
+    return any(_COMPLAINS.search(clause) and not _REASSURES.search(clause) for clause in _CLAUSE.split(stripped))
 
 
 def answers(text: str, pack: Pack) -> tuple[Finding, ...]:

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Optional
 
 from doctor.match.ordinary import is_ordinary
 
 if sys.version_info >= (3, 11):
+    from re import _compiler as compiler
     from re import _constants as op
     from re import _parser as parser
 else:  # the same modules under their old names
+    import sre_compile as compiler
     import sre_constants as op
     import sre_parse as parser
 
@@ -48,6 +50,36 @@ def compile_bytes(source: str) -> re.Pattern[bytes]:
     """Compiles for matching on the bytes of one line. ``^`` and ``$`` are the ends of the line."""
     body, nocase = split_case(source)
     return re.compile(body.encode("utf-8"), re.IGNORECASE if nocase else 0)
+
+
+def blind(source: str) -> re.Pattern[bytes]:
+    """The expression with every digit in it standing for any digit: what it does not match in a line whose digits are
+    all zeros, `source` matches in no line that differs from it in its digits."""
+    tree = parse(source)
+    if not _widen(tree):
+        return compile_bytes(source)
+    compiled: re.Pattern[bytes] = compiler.compile(tree, re.IGNORECASE if split_case(source)[1] else 0)
+    return compiled
+
+
+def _widen(tree: Any) -> bool:
+    """Makes every item that takes some digits take all of them; whether there was one."""
+    changed = False
+    for place, item in enumerate(tree):
+        name, value = str(item[0]), item[1]
+        if name in ("LITERAL", "NOT_LITERAL", "IN"):
+            taken = _bytes_of(item)
+            if taken & _DIGITS and not taken >= _DIGITS:
+                tree[place] = (op.IN, [(op.LITERAL, byte) for byte in sorted(taken | _DIGITS)])
+                changed = True
+        elif name in ("MAX_REPEAT", "MIN_REPEAT"):
+            changed |= _widen(value[2])
+        elif name == "SUBPATTERN":
+            changed |= _widen(value[3])
+        elif name == "BRANCH":
+            for branch in value[1]:
+                changed |= _widen(branch)
+    return changed
 
 
 def parse(source: str) -> Any:
@@ -170,6 +202,7 @@ _CATEGORIES = {
     "CATEGORY_WORD": frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"),
 }
 _ALL = frozenset(range(256))
+_DIGITS = frozenset(b"0123456789")
 
 
 def _bytes_of(item: Any) -> frozenset[int]:
@@ -248,7 +281,26 @@ def required(source: str) -> tuple[str, ...]:
     return tuple(sorted(set(texts)))
 
 
-def _worth(literals: frozenset[bytes]) -> tuple[int, bool, int]:
+def required_words(source: str) -> tuple[bytes, ...]:
+    """As `required`, but chosen by what is left of the literals without their digits, and in lower case; () when that is
+    less than `SHORTEST` characters of one of them."""
+    best = _required(parse(source), _wordy)
+    if not best or _wordy(best)[0] < SHORTEST:
+        return ()
+    return tuple(sorted({raw.lower() for raw in best}))
+
+
+Worth = tuple[int, int, int]
+
+
+def _wordy(literals: frozenset[bytes]) -> Worth:
+    """The better, the more the shortest literal has besides digits."""
+    if not literals:
+        return (-1, 0, 0)
+    return (min(sum(not 48 <= byte < 58 for byte in text) for text in literals), 0, -len(literals))
+
+
+def _worth(literals: frozenset[bytes]) -> Worth:
     """Better sets first: the weakest member counts, then that none is too short, then the fewer the better."""
     if not literals:
         return (-1, False, 0)
@@ -264,14 +316,14 @@ def _worth(literals: frozenset[bytes]) -> tuple[int, bool, int]:
 _MOST_SPELLINGS = 24
 
 
-def _required(tree: Any) -> frozenset[bytes]:
+def _required(tree: Any, worth: Callable[[frozenset[bytes]], Worth] = _worth) -> frozenset[bytes]:
     """Every match of `tree` contains one of these; empty when nothing is certain."""
     best: frozenset[bytes] = frozenset()
     run = [b""]
 
     def offer(candidate: frozenset[bytes]) -> None:
         nonlocal best
-        if candidate and b"" not in candidate and _worth(candidate) > _worth(best):
+        if candidate and b"" not in candidate and worth(candidate) > worth(best):
             best = candidate
 
     for item in tree:
@@ -287,13 +339,13 @@ def _required(tree: Any) -> frozenset[bytes]:
         if spellings is not None:
             run = list(spellings)
         elif name == "SUBPATTERN":
-            offer(_required(value[3]))
+            offer(_required(value[3], worth))
         elif name == "BRANCH":
-            branches = [_required(branch) for branch in value[1]]
+            branches = [_required(branch, worth) for branch in value[1]]
             if all(branches):
                 offer(frozenset().union(*branches))
         elif name in ("MAX_REPEAT", "MIN_REPEAT") and value[0] >= 1:
-            offer(_required(value[2]))
+            offer(_required(value[2], worth))
     offer(frozenset(run))
     return best
 

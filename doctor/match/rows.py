@@ -9,7 +9,7 @@ from doctor.match.textrule import Condition, Match, Pattern, TextRule
 from doctor.rule import Rule
 
 #: raise when the form of the rows changes
-FORM = 5
+FORM = 6
 
 
 def _pattern_row(pattern: Pattern) -> list[Any]:
@@ -32,7 +32,7 @@ def _match_row(match: Optional[Match]) -> Any:
     if match is None:
         return None
     parts = [[_condition_row(item) for item in group] for group in (match.all, match.any, match.none)]
-    return [[_pattern_row(item) for item in match.line], *parts, [list(item) for item in match.facts], match.info]
+    return [[_pattern_row(item) for item in match.line], *parts, [list(item) for item in match.facts], match.level]
 
 
 def _match(row: Any) -> Optional[Match]:

@@ -12,6 +12,7 @@ from doctor.finding import CATEGORIES, Severity, Text
 from doctor.match import regex
 from doctor.match.tables import KINDS
 from doctor.match.textrule import (
+    LEVELS,
     RANKS,
     ROLES,
     WHERE,
@@ -185,7 +186,7 @@ class _Reader:
 
     def match(self, value: Any) -> Match:
         body = self.mapping(value, "match")
-        self.known(body, ("line", "all", "any", "none", "within", "facts", "info"), "match")
+        self.known(body, ("line", "all", "any", "none", "within", "facts", "level"), "match")
         within = self.count(body.get("within", WITHIN), "match.within")
         lines = body.get("line")
         if not isinstance(lines, list):
@@ -205,7 +206,7 @@ class _Reader:
             conditions["any"],
             conditions["none"],
             tuple((str(key), str(item)) for key, item in facts.items()),
-            info=body.get("info") is True,
+            level=self.one_of(body.get("level", "error"), LEVELS, "match.level"),
         )
 
     def sequence(self, value: Any, key: str) -> list[Any]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
 from doctor.match import regex
 from doctor.match.condition import Sighting, SourceState, nearest, past
 from doctor.match.facts import holds
-from doctor.match.finder import Finder, make_finder
+from doctor.match.finder import Finder, Looking, make_finder
 from doctor.match.line import NOWHERE, Setting, normal, pieces, setting_of, utf8
 from doctor.match.pack import Pack
 from doctor.match.textrule import Condition, TextRule
+from doctor.records.cutter import count_lines
 from doctor.records.record import Chunk
 
 #: of one rule in one source only so many hits are handed out; the rest are counted
@@ -54,26 +55,50 @@ class Scanner:
     """Feed it chunks; it gives hits. Hits whose rule looks at lines that follow come with a later chunk, or with
     `finish`. Equal input gives equal hits however it is cut into chunks and whichever finder is used."""
 
-    def __init__(self, pack: Pack, facts: Optional[Mapping[str, Any]] = None, finder: Optional[str] = None) -> None:
+    def __init__(
+        self,
+        pack: Pack,
+        facts: Optional[Mapping[str, Any]] = None,
+        finder: Optional[str] = None,
+        words: Sequence[bytes] = (),
+    ) -> None:
         self.pack = pack
         self.facts = dict(facts or {})
-        self.finder: Finder = make_finder(pack, finder)
+        self.finder: Finder = make_finder(pack, finder, words)
         #: (rule, source) -> how often and where last
         self.tallies: dict[tuple[str, str], Tally] = {}
         self._compiled: dict[int, re.Pattern[bytes]] = {}
         self._sources: dict[str, SourceState[Hit]] = {}
 
-    def scan(self, chunk: Chunk) -> list[Hit]:
-        """The hits that this chunk settles, in the order of lines."""
+    def look(self, data: bytes) -> tuple[Optional[list[int]], Optional[list[tuple[int, int]]]]:
+        """Where lines begin that hold one of the `words` (None: not looked for), and the candidates for `scan`, whose
+        places may be moved with their lines. None when the data have colours in them, which `scan` takes out first."""
+        if normal(data) is not data:
+            return None, None
+        if isinstance(self.finder, Looking):
+            words, found = self.finder.look(data)
+            return words, list(found)
+        return None, list(self.finder.find(data))
+
+    def may_match(self, shape: bytes) -> bool:
+        """Whether a pattern may match lines that are `shape` once their digits are zeros."""
+        if isinstance(self.finder, Looking):
+            return self.finder.may_match(shape)
+        return True
+
+    def scan(self, chunk: Chunk, candidates: Optional[Iterable[tuple[int, int]]] = None) -> list[Hit]:
+        """The hits that this chunk settles, in the order of lines. `candidates` are what `look` found in its lines."""
         state = self._sources.setdefault(chunk.source, SourceState())
-        data = normal(chunk.data)
+        data = normal(chunk.data) if candidates is None else chunk.data
+        if candidates is None:
+            candidates = self.finder.find(data)
         starts = _Starts(chunk.data, data is chunk.data)
         fresh: list[Hit] = []
         number, counted = chunk.first_line, 0
-        for position, atoms in _by_line(data, self.finder.find(data)):
+        for position, atoms in _by_line(data, candidates):
             start = data.rfind(b"\n", 0, position) + 1
             end = data.find(b"\n", position)
-            number += data.count(b"\n", counted, start)
+            number += count_lines(data, counted, start)
             counted = start
             plain = utf8(data[start : end if end >= 0 else len(data)].rstrip(b"\r"))
             found = self._verified(atoms, pieces(plain))
@@ -87,7 +112,7 @@ class Scanner:
                 state.ranks.add(setting.rank)
             offset = chunk.offset + starts.of(number - chunk.first_line, start)
             fresh.extend(self._on_line(state, Hit("", chunk.source, number, offset, plain, setting=setting), found))
-        state.line = chunk.first_line + data.count(b"\n") - (1 if data.endswith(b"\n") else 0)
+        state.line = chunk.first_line + count_lines(data) - (1 if data.endswith(b"\n") else 0)
         state.tail = (state.tail + data)[-_TAIL:] if len(data) < _TAIL else data[-_TAIL:]
         settled = self._settle(state, fresh, final=False)
         state.forget()

@@ -38,6 +38,10 @@ class Condition:
     rank: str = "same"
 
 
+#: levels of log lines that a rule may ask for: a program that only informs or warns goes on, unless the rule knows better
+LEVELS = ("info", "warning", "error")
+
+
 @dataclass(frozen=True)
 class Match:
     """`line`: any of these shows the fault and becomes the evidence. `all`, `any`, `none`: what must stand near it."""
@@ -48,8 +52,8 @@ class Match:
     none: tuple[Condition, ...] = ()
     #: (name of a fact, condition on it), such as ("cann", "< 8.0")
     facts: tuple[tuple[str, str], ...] = ()
-    #: the software prints the fault at level INFO; other rules do not count such lines
-    info: bool = False
+    #: the lowest level (of LEVELS) at which a program prints this fault; lines that name a lower one do not count
+    level: str = "error"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,19 @@ from doctor.finding import Severity
 from doctor.match.pack import Pack, load_pack
 
 QUIET = {
+    "warned-and-corrected": "2025-03-02 10:11:12,345 - mindformers[x/callback.py:123] - WARNING - For StressTestMonitor, stress_master_port must be an "
+    "integer greater than or equal to 1, but got 0. Setting to default value 8338",
+    "warned-and-ignored": "[WARNING] ME(8:1,MainProcess):2025-03-02-10:11:12.345.678 [mindspore/parallel/shard.py:9] Out_strategy is not in use "
+    "currently, will be ignored in the following procedures.",
+    "warned-single-process": "/opt/x/torch/distributed/checkpoint/state_dict_saver.py:152: UserWarning: torch.distributed is disabled, unavailable or "
+    "uninitialized, assuming the intent is to save in a single process.",
+    "warned-no-metadata": "WARNING:huggingface_hub.repocard:Repo card metadata block was not found. Setting CardData to empty.",
+    "warned-quantisation": "[WARNING|auto.py:229] 2025-01-16 08:16:17,015 >> Unknown quantization type, got foo - supported types are: ['awq']. "
+    "Hence, we will skip the quantization.",
+    "warned-registered": "2025-03-02 10:11:12,345 - mindformers[x/registry.py:9] - WARNING - text_generation is already registered. Overwriting pipeline "
+    "for task text_generation.",
+    "warned-old-mindspore": "2025-03-02 10:11:12,345 - mindformers[x/version_control.py:9] - WARNING - Current MindSpore version does not support tre, "
+    "please upgrade to 2.6.0 or later version.",
     "other-process-killed": "[86233.1] Out of memory: Killed process 991 (java) total-vm:31457280kB, anon-rss:24576000kB, file-rss:0kB",
     "other-process-killed-cgroup": "Memory cgroup out of memory: Killed process 1234 (chrome) total-vm:999kB, anon-rss:9kB",
     "oom-killer-off": "kernel: oom_kill_disable is 0, oom_score_adj: -998",

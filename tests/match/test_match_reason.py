@@ -175,3 +175,22 @@ def test_evidence_quotes_line_and_offset_in_the_whole_text() -> None:
 def test_equal_input_gives_equal_findings() -> None:
     text = "\n".join(["peer did not come", "inner error E9", "kernel failed on core", "argument count is wrong"] * 7)
     assert findings(text) == findings(text)
+
+
+WARNED = "2025-01-01 10:00:00,000 - trainer - WARNING - a needle in a haystack"
+
+
+def test_a_line_that_only_warns_shows_no_fault_by_itself() -> None:
+    assert explain(WARNED, pack=pack(rule())).findings == ()
+    assert explain("x.py:6: UserWarning: a needle in a haystack", pack=pack(rule())).findings == ()
+
+
+def test_a_rule_may_say_that_a_warning_shows_its_fault() -> None:
+    warns = rule(match={"line": ["needle in a haystack"], "level": "warning"})
+    assert [item.rule for item in explain(WARNED, pack=pack(warns)).findings] == ["LOG-TST-001"]
+
+
+def test_a_warning_counts_where_an_error_stands_too() -> None:
+    other = rule(2, match={"line": ["a broken straw"]}, examples={"match": ["a broken straw"], "no_match": ["x"]})
+    found = explain(f"{WARNED}\n[ERROR] a broken straw", pack=pack(rule(), other)).findings
+    assert sorted(item.rule for item in found) == ["LOG-TST-001", "LOG-TST-002"]
