@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
 
 from doctor.records.block import MetricBlock
 from doctor.records.columns import Bools, Floats, Ints, Text, numbers, read_holes
+from doctor.records.layout import LONGEST, Layout, learn_layout
 from doctor.records.reading import Fields
 from doctor.records.record import Chunk
 from doctor.records.stream import FEWEST, Stream
@@ -18,30 +19,26 @@ from doctor.records.template import Columns, Hole, Template
 WORDS = ((b"oss", 1), (b"step time", 3))
 #: fewer lines of a make than this are read one by one
 _FEW = 8
+#: new layouts that are learnt from one chunk, and those of one make and length that are kept
+_MOST_NEW, _MOST_LAYOUTS = 24, 6
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 
-
-class Bulk(NamedTuple):
-    """`block` has the records of known makes; `others` are the lines (start, end in the chunk) still to be read."""
-
-    block: MetricBlock
-    others: list[tuple[int, int]]
+#: whether a pattern of some rule can match lines of a shape (a line with its digits as zeros)
+MayMatch = Callable[[bytes], bool]
 
 
 class _Lines(NamedTuple):
-    """The lines that hold the main make's label: where the label is in the chunk, where the line begins and ends (without
-    its line end), and its number from 0. `newlines` are those of the whole chunk."""
+    """The lines of a chunk: where each begins and ends (without its line end), and which end in a carriage return."""
 
     text: Text
     newlines: Ints
-    labels: Ints
-    numbers: Ints
     starts: Ints
     ends: Ints
-    line_end: bytes
+    returns: Bools
 
 
 class _Read(NamedTuple):
-    """Rows of `_Lines` that are of one make, and their values."""
+    """Lines that are of one make, and their values."""
 
     template: Template
     make: Columns
@@ -49,96 +46,190 @@ class _Read(NamedTuple):
     columns: dict[str, Floats]
 
 
-def read_bulk(chunk: Chunk, stream: Stream, text: Text) -> Optional[Bulk]:
-    """`text` is room to work in. None when the chunk is better read line by line; `stream` has not changed then."""
+class Bulk(NamedTuple):
+    """The lines `taken` have records, in `reads`; the lines `passed`, all of them taken, need not be looked at by anyone
+    else: no pattern can match them."""
+
+    chunk: Chunk
+    lines: _Lines
+    reads: list[_Read]
+    taken: Bools
+    passed: Bools
+
+    def rest(self) -> tuple[bytes, Callable[[Sequence[int]], list[int]]]:
+        """What was not passed, and how places in it become places in the chunk."""
+        if not self.passed.any():
+            return self.chunk.data, list
+        edges = np.flatnonzero(np.diff(np.concatenate([[True], self.passed, [True]])))
+        firsts, behind = edges[0::2], edges[1::2]
+        begins = self.lines.starts[firsts]
+        ends = self.lines.newlines[behind - 1] + 1
+        data = self.chunk.data
+        rest = b"".join([data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist())])
+        before = np.concatenate([[0], np.cumsum(ends - begins)])
+
+        def place(places: Sequence[int]) -> list[int]:
+            at = np.asarray(places, dtype=np.int64)
+            run = np.searchsorted(before, at, side="right") - 1
+            return list((at - before[run] + begins[run]).tolist()) if len(at) else []
+
+        return rest, place
+
+    def block(self, stream: Stream, alone: bool) -> Optional[MetricBlock]:
+        """The records as a block, and `stream` as it is after them. `alone`: no other line may hold a record. None, and
+        `stream` as it was, when the lines must be read one by one."""
+        return _block(self.chunk, self.lines, self.reads, stream, alone)
+
+    def others(self, places: Sequence[int]) -> list[tuple[int, int]]:
+        """The lines (start and end) that hold these places, and that were not taken."""
+        rows = np.unique(np.searchsorted(self.lines.newlines, np.asarray(places, dtype=np.int64)))
+        rows = rows[~self.taken[rows]]
+        return list(zip(self.lines.starts[rows].tolist(), self.lines.ends[rows].tolist()))
+
+    def with_words(self, label: bytes, pick: int) -> list[tuple[int, int]]:
+        """The lines that were not taken in which one of WORDS stands, or the label of a make."""
+        at = self.lines.text.find(label, pick)
+        found: list[int] = at.tolist() if len(at) != sum(len(read.rows) for read in self.reads) else []
+        for word, pick in WORDS:
+            at = self.lines.text.find(word, pick, pair=True)
+            if len(at) != sum(read.make.example.count(word) * len(read.rows) for read in self.reads):
+                found.extend(at.tolist())
+        return self.others(found)
+
+
+def read_bulk(chunk: Chunk, stream: Stream, text: Text, may_match: Optional[MayMatch] = None) -> Optional[Bulk]:
+    """`text` is room to work in. None when the chunk is better read line by line. `stream` has not changed yet."""
     main = stream.main
     if main is None or main.columns is None or not chunk.data.endswith(b"\n"):
         return None
     text.hold(chunk.data)
-    lines = _lines(text, main.columns.label, stream.pick)
-    if len(lines.labels) < FEWEST:
+    lines = _lines(text)
+    taken = np.zeros(len(lines.starts), dtype=np.bool_)
+    passed = np.zeros(len(lines.starts), dtype=np.bool_)
+    reads: list[_Read] = []
+    for template in (main, *(known for known in stream.templates if known is not main)):
+        found = _by_layout(lines, template, taken, passed, stream.layouts, may_match)
+        found += _by_holes(lines, template, taken)
+        reads += found
+        if template is main and not found:
+            return None
+    if not reads or sum(len(read.rows) for read in reads) < FEWEST:
         return None
-    reads, left = _by_make(lines, [main, *(known for known in stream.templates if known is not main)])
-    if sum(len(read.rows) for read in reads) < FEWEST:
-        return None
-    others = sorted({*_spans(lines, left), *_with_words(lines, reads)})
-    block = _block(chunk, lines, reads, stream, alone=not others)
-    return Bulk(block, others) if block is not None else None
+    return Bulk(chunk, lines, reads, taken, passed)
 
 
-def _lines(text: Text, label: bytes, pick: int) -> _Lines:
+def _lines(text: Text) -> _Lines:
     newlines = text.newlines()
-    labels = text.find(label, pick)
-    lines = np.searchsorted(newlines, labels)
-    first = np.ones(len(labels), dtype=np.bool_)
-    np.not_equal(lines[1:], lines[:-1], out=first[1:])
-    labels, lines = labels[first], lines[first]
-    ends = newlines[lines]
-    line_end = b"\r\n" if len(ends) and text.bytes[ends[0] - 1] == 13 else b"\n"
-    starts = np.where(lines > 0, newlines[lines - 1] + 1, 0)
-    return _Lines(text, newlines, labels, lines, starts, ends + 1 - len(line_end), line_end)
+    starts = np.zeros(len(newlines), dtype=np.int64)
+    starts[1:] = newlines[:-1] + 1
+    returns = text.bytes[newlines - 1] == 13
+    return _Lines(text, newlines, starts, newlines - returns, returns)
 
 
-def _by_make(lines: _Lines, templates: Iterable[Template]) -> tuple[list[_Read], Ints]:
-    """The rows that known makes read, and those that are left."""
-    reads = []
-    left = np.arange(len(lines.labels))
-    label = None
-    for template in templates:
-        make = template.columns
-        if make is None or len(left) < _FEW:
+def _candidates(lines: _Lines, make: Columns, taken: Bools) -> Ints:
+    """Lines that are not taken and have the label of a make where its lines have it."""
+    rows = np.flatnonzero((lines.ends - lines.starts > len(make.prefix) + len(make.label)) & ~taken)
+    return rows[lines.text.equal(lines.starts[rows] + len(make.prefix), make.label)]
+
+
+def _by_layout(
+    lines: _Lines,
+    template: Template,
+    taken: Bools,
+    passed: Bools,
+    layouts: dict[tuple[Template, int], list[Layout]],
+    may_match: Optional[MayMatch],
+) -> list[_Read]:
+    """The lines of a make that come in layouts, those of one length together."""
+    if template.columns is None:
+        return []
+    rows = _candidates(lines, template.columns, taken)
+    lengths = lines.ends[rows] - lines.starts[rows]
+    order = np.argsort(lengths, kind="stable")
+    rows, lengths = rows[order], lengths[order]
+    edges = np.flatnonzero(np.diff(lengths, prepend=-1, append=-1)).tolist()
+    reads: list[_Read] = []
+    budget = _MOST_NEW
+    for first, end in zip(edges, edges[1:]):
+        length = int(lengths[first])
+        if end - first < _FEW or length > LONGEST:
             continue
-        label = label or make.label
-        rows = left[lines.labels[left] - lines.starts[left] == len(make.prefix)]
-        if make.label != label or len(rows) < _FEW:
-            continue
-        read = _read(lines, template, make, rows)
-        if len(read.rows):
-            reads.append(read)
-            left = np.setdiff1d(left, read.rows, assume_unique=True)
-    return reads, left
+        left = rows[first:end]
+        known = layouts.setdefault((template, length), [])
+        for layout in list(known):
+            if len(left) >= _FEW:
+                left = _take(lines, layout, left, reads, taken, passed)
+        while len(left) >= _FEW and budget > 0:
+            budget -= 1
+            new = _learn(lines, template, int(left[0]), may_match)
+            if new is None:
+                break
+            known.insert(0, new)
+            del known[_MOST_LAYOUTS:]
+            left = _take(lines, new, left, reads, taken, passed)
+    return reads
+
+
+def _learn(lines: _Lines, template: Template, row: int, may_match: Optional[MayMatch]) -> Optional[Layout]:
+    line = lines.text.bytes[lines.starts[row] : lines.ends[row]].tobytes()
+    plain = b"\x1b" not in line and b"\0" not in line
+    passes = may_match is not None and plain and not may_match(line.translate(_ZEROS))
+    return learn_layout(template, line, passes)
+
+
+def _take(lines: _Lines, layout: Layout, rows: Ints, reads: list[_Read], taken: Bools, passed: Bools) -> Ints:
+    """Reads those of `rows` that are of the layout; gives the others."""
+    good, columns = layout.read(lines.text, lines.starts[rows])
+    if not columns:
+        return rows
+    whole = good.all()
+    mine = rows if whole else rows[good]
+    taken[mine] = True
+    passed[mine] = layout.passes
+    make = layout.template.columns
+    assert make is not None
+    _add_constants(layout.template, columns, len(mine))
+    reads.append(_Read(layout.template, make, mine, columns))
+    return rows[:0] if whole else rows[~good]
+
+
+def _by_holes(lines: _Lines, template: Template, taken: Bools) -> list[_Read]:
+    """The other lines of a make, where a number has as many digits as it has."""
+    make = template.columns
+    if make is None:
+        return []
+    rows = _candidates(lines, make, taken)
+    if len(rows) < _FEW:
+        return []
+    rows = rows[lines.returns[rows] == lines.returns[rows[0]]]
+    read = _read(lines, template, make, rows)
+    taken[read.rows] = True
+    return [read] if len(read.rows) else []
 
 
 def _read(lines: _Lines, template: Template, make: Columns, rows: Ints) -> _Read:
     """The values of `rows`; those that are not of the make are left out."""
     text = lines.text
     last = make.holes[-1]
-    end = last.literal + lines.line_end
+    end = last.literal + (b"\r\n" if lines.returns[rows[0]] else b"\n")
     holes = [*make.holes[:-1], Hole(last.field, last.factor, end, end[0])]
-    columns, good = read_holes(text, lines.labels[rows] + len(make.label), holes)
     starts = lines.starts[rows]
+    columns, good = read_holes(text, starts + len(make.prefix) + len(make.label), holes)
     for place, byte in make.marks:
         good &= text.bytes[starts + place] == byte
     if make.rank_at is not None:
         columns["rank"], found = numbers(text, starts + make.rank_at)
         good &= found
-    for name, value in template.constants.items():
-        if isinstance(value, (bool, int, float)):
-            columns[name] = np.full(len(rows), float(value))
+    _add_constants(template, columns, len(rows))
     if good.all():
         return _Read(template, make, rows, columns)
     return _Read(template, make, rows[good], {name: column[good] for name, column in columns.items()})
 
 
-def _spans(lines: _Lines, rows: Ints) -> Iterator[tuple[int, int]]:
-    return zip(lines.starts[rows].tolist(), lines.ends[rows].tolist())
-
-
-def _with_words(lines: _Lines, reads: list[_Read]) -> Iterator[tuple[int, int]]:
-    """The lines, of those that no make has read, in which one of WORDS stands."""
-    taken: Optional[Bools] = None
-    for word, pick in WORDS:
-        at = lines.text.find(word, pick, pair=True)
-        if len(at) == sum(read.make.example.count(word) * len(read.rows) for read in reads):
-            continue
-        if taken is None:
-            taken = np.zeros(len(lines.newlines) + 1, dtype=np.bool_)
-            for read in reads:
-                taken[lines.numbers[read.rows]] = True
-        found = np.searchsorted(lines.newlines, at)
-        for line in np.unique(found[~taken[found]]).tolist():
-            start = int(lines.newlines[line - 1]) + 1 if line else 0
-            yield start, int(lines.newlines[line]) + 1 - len(lines.line_end)
+def _add_constants(template: Template, columns: dict[str, Floats], size: int) -> None:
+    for name, value in template.constants.items():
+        if isinstance(value, (bool, int, float)):
+            columns[name] = np.full(size, float(value))
 
 
 def _block(chunk: Chunk, lines: _Lines, reads: list[_Read], stream: Stream, alone: bool) -> Optional[MetricBlock]:
@@ -171,7 +262,7 @@ def _block(chunk: Chunk, lines: _Lines, reads: list[_Read], stream: Stream, alon
         chunk.offset,
         lines.starts[rows],
         lines.ends[rows],
-        lines.numbers[rows] + chunk.first_line,
+        rows + chunk.first_line,
         columns,
         absent,
         words,

@@ -23,15 +23,16 @@ Bools = npt.NDArray[np.bool_]
 #: eight bytes from each place of a text on
 Words = npt.NDArray[np.uint64]
 
-# bytes that follow the text, so that a line that is not as expected does not lead outside
+# bytes before the text, and those that follow it, so that a line that is not as expected does not lead outside
+_FRONT = 16
 _PADDING = 1 << 14
 # a number has no more digits, and no more blanks in front, than this
 _LONGEST = 48
 
 # A decimal of at most 15 digits and a power of ten up to 22 are exact as float64, and so their quotient or product is
 # the nearest float64 (Clinger 1990, "How to read floating point numbers accurately"); others are read one by one.
-_EXACT = 10**15
-_POWERS = 10.0 ** np.arange(23)
+EXACT = 10**15
+POWERS = 10.0 ** np.arange(23)
 _SPACE, _MINUS, _DOT, _ZERO, _E = 32, 45, 46, 48, 101
 
 
@@ -44,7 +45,8 @@ class Text:
         self._make_room(1 << 20)
 
     def _make_room(self, size: int) -> None:
-        self.bytes: Bytes = np.zeros(size + _PADDING, dtype=np.uint8)
+        self._all: Bytes = np.zeros(_FRONT + size + _PADDING, dtype=np.uint8)
+        self.bytes: Bytes = self._all[_FRONT:]
         self.words: Words = np.ndarray((size + _PADDING - 7,), dtype="<u8", buffer=self.bytes.data, strides=(1,))
         self._flags: Bools = np.zeros(size, dtype=np.bool_)
         self._others: Bools = np.zeros(size, dtype=np.bool_)
@@ -68,6 +70,13 @@ class Text:
             same = column == np.uint64(int.from_bytes(part, "little"))
             good = same if good is None else good & same
         return np.ones(len(at), dtype=np.bool_) if good is None else good
+
+    def rows(self, starts: Ints, front: int, width: int) -> Bytes:
+        """A table with `width` bytes of each line in a row, beginning `front` bytes (at most 16) before it."""
+        size = len(self._all) - width + 1
+        places: npt.NDArray[np.void] = np.ndarray((size,), dtype=f"V{width}", buffer=self._all.data, strides=(1,))
+        rows: Bytes = places[starts + (_FRONT - front)].view(np.uint8).reshape(len(starts), width)
+        return rows
 
     def newlines(self) -> Ints:
         """Where lines end."""
@@ -218,10 +227,10 @@ def _values(
     text: Bytes, first: Ints, behind: Ints, mantissa: Ints, digits: Ints, power: Optional[Ints], minus: Optional[Bools]
 ) -> Floats:
     values = mantissa.astype(np.float64)
-    exact = (digits <= 15) | ((digits <= 18) & (mantissa < _EXACT))
+    exact = (digits <= 15) | ((digits <= 18) & (mantissa < EXACT))
     if power is not None:
         small = np.abs(power) <= 22
-        size = _POWERS[np.where(small, np.abs(power), 0)]
+        size = POWERS[np.where(small, np.abs(power), 0)]
         values = np.where(power < 0, values / size, values * size)
         exact &= small
     if minus is not None:

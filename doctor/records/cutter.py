@@ -78,7 +78,7 @@ class Cutter:
     def _chunk(self, part: bytes) -> Chunk:
         chunk = Chunk(self.source, part, self.offset, self.line, self.rank)
         self.offset += len(part)
-        self.line += _newlines(part)
+        self.line += count_lines(part)
         return chunk
 
 
@@ -88,10 +88,11 @@ def _last_line_end(data: bytes, start: int = 0, stop: Optional[int] = None) -> i
     return data.rfind(b"\r", max(start, newline), stop) + 1 or newline
 
 
-def _newlines(data: bytes) -> int:
-    """How many lines end in `data`. numpy counts five times as fast but takes longer than most reads to be imported: it is
-    used for large data where someone else has imported it."""
+def count_lines(data: bytes, start: int = 0, end: Optional[int] = None) -> int:
+    """How many lines end in ``data[start:end]``. numpy counts five times as fast but takes longer than most reads to be
+    imported: it is used for large data where someone else has imported it."""
     numpy = sys.modules.get("numpy")
-    if numpy is None or len(data) < 1 << 16:
-        return data.count(b"\n")
-    return int(numpy.count_nonzero(numpy.frombuffer(data, dtype=numpy.uint8) == 10))
+    size = (len(data) if end is None else end) - start
+    if numpy is None or size < 1 << 14:
+        return data.count(b"\n", start, end)
+    return int(numpy.count_nonzero(numpy.frombuffer(data, dtype=numpy.uint8, count=size, offset=start) == 10))

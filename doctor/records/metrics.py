@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Protocol, Union
 
 from doctor.escape import decode
 from doctor.records.block import TEXT_LIMIT, MetricBlock
-from doctor.records.bulk import read_bulk
+from doctor.records.bulk import Bulk, read_bulk
 from doctor.records.columns import Text
+from doctor.records.cutter import count_lines
 from doctor.records.record import Chunk, Metric
 from doctor.records.stream import Stream, counting
 from doctor.records.template import Template
@@ -21,6 +22,30 @@ WORDS = (
 )
 #: smaller chunks are read line by line
 BULK_BYTES = 1 << 14
+
+
+class Looker(Protocol):
+    """Who looks at the lines of a chunk for something else (`doctor.match.scan.Scanner`)."""
+
+    def may_match(self, shape: bytes) -> bool:
+        """Whether it may find something in lines that are `shape` once their digits are zeros."""
+
+    def look(self, data: bytes) -> tuple[Optional[list[int]], Optional[Seen]]:
+        """Where lines begin that hold one of `WORDS`, and what was seen (None: that has to be found out in another way)."""
+
+
+#: places in a chunk, each with a number that means something to who looked
+Seen = list[tuple[int, int]]
+
+
+class Reading(NamedTuple):
+    """The records of a chunk, and what a `Looker` saw in its lines."""
+
+    records: list[Union[MetricBlock, Metric]]
+    seen: Optional[Seen] = None
+
+
+NOTHING = Reading([])
 
 
 class MetricReader:
@@ -43,28 +68,42 @@ class MetricReader:
 
     def blocks(self, chunk: Chunk) -> list[Union[MetricBlock, Metric]]:
         """The same records, where many of one make follow one another as a block of columns."""
+        return self.read(chunk).records
+
+    def read(self, chunk: Chunk, looker: Optional[Looker] = None) -> Reading:
+        """The same. A `looker` looks at the lines at the same time, except those that it need not see."""
         stream = self._streams.get(chunk.source)
         if stream is None:
             stream = self._streams[chunk.source] = Stream(self._shared)
         if len(chunk.data) < BULK_BYTES:
-            return [*self._single(chunk, stream, _candidates(chunk.data, 0, len(chunk.data)))]
+            return Reading([*self._single(chunk, stream, _candidates(chunk.data, 0, len(chunk.data)))])
         if self._room is None:
             self._room = Text()
         before, main = stream.counters(), stream.main
-        bulk = read_bulk(chunk, stream, self._room)
+        bulk = read_bulk(chunk, stream, self._room, looker.may_match if looker is not None else None)
         if bulk is None:
-            stream.used.clear()
-            found = [*self._single(chunk, stream, _candidates(chunk.data, 0, len(chunk.data)))]
-            stream.choose_main(chunk.data)
-            return [*found]
-        if len(bulk.others) > len(bulk.block):
+            words, seen = looker.look(chunk.data) if looker is not None else (None, None)
+            return Reading(self._all(chunk, stream, words), seen)
+        others, seen = _others(bulk, stream, looker)
+        block = bulk.block(stream, alone=not others)
+        if block is None:
+            return Reading(self._all(chunk, stream), seen)
+        if len(others) > len(block):
             stream.main = None
-        items = self._mixed(chunk, stream, bulk.block, bulk.others)
+        items = self._mixed(chunk, stream, block, others)
         if stream.counting != counting(before) or _other_epochs(chunk, items, main):
             # what stands between the records changes how epochs are counted: line by line it does so where it stands
             stream.restore(before)
-            return [*self._single(chunk, stream, _candidates(chunk.data, 0, len(chunk.data)))]
-        return items
+            return Reading([*self._single(chunk, stream, _candidates(chunk.data, 0, len(chunk.data)))], seen)
+        return Reading(items, seen)
+
+    def _all(self, chunk: Chunk, stream: Stream, words: Optional[list[int]] = None) -> list[Union[MetricBlock, Metric]]:
+        """The records of all lines, one by one; the make of most of them becomes the main one."""
+        lines = _candidates(chunk.data, 0, len(chunk.data)) if words is None else _lines_at(chunk.data, words)
+        stream.used.clear()
+        records = [*self._single(chunk, stream, lines)]
+        stream.choose_main(chunk.data)
+        return [*records]
 
     def _mixed(
         self, chunk: Chunk, stream: Stream, block: MetricBlock, others: list[tuple[int, int]]
@@ -95,7 +134,7 @@ class MetricReader:
             found = stream.line(raw, whole=end < len(data))
             if not found:
                 continue
-            number += data.count(b"\n", counted, start)
+            number += count_lines(data, counted, start)
             counted = start
             base: dict[str, Any] = {
                 "source": chunk.source,
@@ -117,6 +156,28 @@ def _other_epochs(chunk: Chunk, items: list[Union[MetricBlock, Metric]], main: O
             if label not in chunk.data[start : chunk.data.find(b"\n", start)]:
                 return True
     return False
+
+
+def _others(bulk: Bulk, stream: Stream, looker: Optional[Looker]) -> tuple[list[tuple[int, int]], Optional[Seen]]:
+    """The lines that were not read in bulk and may hold a record, and what was seen in all lines that are not passed."""
+    assert stream.main is not None and stream.main.columns is not None
+    label = stream.main.columns.label
+    if looker is None:
+        return bulk.with_words(label, stream.pick), None
+    rest, place = bulk.rest()
+    words, seen = looker.look(rest)
+    if seen is not None:
+        seen = list(zip(place([at for at, _ in seen]), [what for _, what in seen]))
+    return bulk.with_words(label, stream.pick) if words is None else bulk.others(place(words)), seen
+
+
+def _lines_at(data: bytes, starts: list[int]) -> Iterator[tuple[int, int]]:
+    """The lines that begin at these places; they end at ``\\n`` or ``\\r``."""
+    for start in starts:
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        carriage = data.find(b"\r", start, end)
+        yield start, end if carriage < 0 else carriage
 
 
 @lru_cache(maxsize=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from doctor.escape import decode
 from doctor.records.jsonl import EVENT_LINE, METRIC_LINE, metric_fields
@@ -12,6 +12,9 @@ from doctor.records.progress import bar_of
 from doctor.records.reading import Fields, Reading, read_line
 from doctor.records.template import Template, learn
 from doctor.records.tokens import clean
+
+if TYPE_CHECKING:
+    from doctor.records.layout import Layout
 
 #: a longer line is looked at only at its end: in front is a config or a bar without line ends
 LONGEST = 4096
@@ -44,6 +47,8 @@ class Stream:
         self.main: Optional[Template] = None
         #: the place in its label of a byte that is rare in this source
         self.pick = 0
+        #: layouts of lines by their make and length, for `doctor.records.bulk`
+        self.layouts: dict[tuple[Template, int], list[Layout]] = {}
         self._patience = PATIENCE
         #: lines that no known make has read
         self._strange = 0

@@ -19,7 +19,7 @@ from doctor.match.pack import Pack
 from doctor.match.reason import evidence_of, reason
 from doctor.match.scan import Hit, Scanner
 from doctor.records.discover import KINDS
-from doctor.records.metrics import MetricReader
+from doctor.records.metrics import NOTHING, WORDS, MetricReader
 from doctor.records.record import Chunk, Metric, Notice
 from doctor.session.advice import Saves, advised, placed, resume_words
 from doctor.session.incidents import Event, Incidents, Origin
@@ -40,6 +40,8 @@ MOST_POINTS = 1 << 17
 COMPARE_EVERY = 5.0
 #: the comparisons across ranks and the last judgement on processes raise alarms under these names
 _SAVED = mark_id("saved")
+#: kinds of logs that hold no step lines
+_STEPLESS = ("error", "scheduler", "device")
 RANKS: Origin = ("ranks", None)
 PROCESSES: Origin = ("processes", None)
 HOST: Origin = ("host", None)
@@ -63,7 +65,7 @@ class DiagnosisSession:
         self.facts = RunFacts()
         self.eager = eager
         self.on_metric = on_metric
-        self.scanner = Scanner(with_marks(pack), finder=finder)
+        self.scanner = Scanner(with_marks(pack), finder=finder, words=WORDS)
         self.reader = MetricReader()
         self.incidents = Incidents(pack)
         self.saves = Saves()
@@ -96,10 +98,10 @@ class DiagnosisSession:
             source = self.sources[item.source] = Source(item.source, item.rank)
             self.traces.of(source.family, item.rank)
         source.read(item)
-        marks, hits = split(self.scanner.scan(item))
+        reading = NOTHING if source.kind in _STEPLESS else self.reader.read(item, self.scanner)
+        marks, hits = split(self.scanner.scan(item, reading.seen))
         self._forget_tallies(item.source)
-        records = [] if source.kind in ("error", "scheduler", "device") else self.reader.blocks(item)
-        events = list(self._in_order(source, records, marks))
+        events = list(self._in_order(source, reading.records, marks))
         if hits:
             self._keep(hits)
         if self.eager and (hits or (events and self._hits)):
