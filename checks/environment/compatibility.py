@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from doctor.checks.environment.host import Host
-from doctor.checks.environment.pairing import Row, Table
+from doctor.checks.environment.pairing import Row, Table, declares
 from doctor.checks.environment.requirements import parse
 from doctor.checks.environment.versions import package_key, release, release_key, same_release, satisfies
 
@@ -46,7 +46,7 @@ def mindspore_cann(
         beyond = table.is_newer_mindspore(mindspore)
         return Verdict(BEYOND if beyond else UNKNOWN, (), f"{table.snapshot}", False, None)
     names = table.accepted_cann(row)
-    if any(_stands_for(cann, name) for name in names):
+    if any(_stands_for(cann, name) for name in names) or shown in row.texts("accepted"):
         return Verdict(OK, names, row.source, bool(row.texts("accepted")), row)
     if table.is_newer_cann(cann):
         return Verdict(BEYOND, names, row.source, False, row)
@@ -115,7 +115,7 @@ def mindformers_mindspore(host: Host) -> Optional[Verdict]:
         beyond = mine is not None and newest is not None and mine > newest
         return Verdict(BEYOND if beyond else UNKNOWN)
     mine = package_key(host.mindspore)
-    if any(_same_series(host.mindspore, name) for name in names):
+    if any(_same_series(host.mindspore, name) for name in names) or (row is not None and declares(row, host.mindspore)):
         return Verdict(OK, names, source, bool(own), row)
     keys = [key for key in map(package_key, names) if key is not None]
     if mine is None or not keys:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Optional
 
-from doctor.checks.environment.versions import Key, numbers, package_key, release, release_key, same_release
+from doctor.checks.environment.versions import Key, numbers, package_key, release, release_key, same_release, satisfies
 
 TABLE = "tables/version-pairing.yaml"
 CONFIDENCES = ("high", "medium", "low")
@@ -160,7 +160,13 @@ class Table:
     # --------------------------------------------------------- driver, MindFormers
 
     def driver_row(self, cann: str) -> Optional[Row]:
-        return next((row for row in self.rows("cann_driver") if same_release(row.text("cann") or "", cann)), None)
+        """The row of a CANN release; a later patch or candidate of a release (8.5.1, 8.2.RC2) takes that one's."""
+        rows = [(release_key(row.text("cann") or ""), row) for row in self.rows("cann_driver")]
+        mine = release_key(release(cann))
+        if mine is None:
+            return None
+        same = [(key, row) for key, row in rows if key is not None and key[:2] == mine[:2] and key <= mine]
+        return max(same, key=lambda pair: pair[0])[1] if same else None
 
     def oldest_driver(self, row: Row) -> Key:
         """Sort key of the oldest driver that a CANN row admits (``25.0.X`` counts from 25.0.0's first candidate)."""
@@ -180,11 +186,9 @@ class Table:
         return None
 
     def mindformers_for(self, mindspore: str) -> tuple[Row, ...]:
-        """MindFormers releases paired with a MindSpore version, the newest first."""
-        wanted = package_key(mindspore)
-        rows = [
-            row for row in self.rows("mindformers") if any(package_key(one) == wanted for one in row.texts("mindspore"))
-        ]
+        """MindFormers releases that take a MindSpore version: paired with it, or declaring a range that holds it; the newest
+        first."""
+        rows = [row for row in self.rows("mindformers") if is_paired(row, mindspore) or declares(row, mindspore)]
         return tuple(reversed(rows))
 
     def newest_mindformers(self) -> str:
@@ -209,6 +213,19 @@ class Table:
 
     def _family(self, family: str) -> Optional[Card]:
         return next((_card(row) for row in self.rows("cards") if row.text("family") == family), None)
+
+
+def is_paired(mindformers: Row, mindspore: str) -> bool:
+    """Whether a MindFormers row was released with that MindSpore."""
+    wanted = package_key(mindspore)
+    return any(package_key(one) == wanted for one in mindformers.texts("mindspore"))
+
+
+def declares(mindformers: Row, mindspore: str) -> bool:
+    """Whether the wheel of a MindFormers row declares a range that holds that MindSpore (``mindspore~=2.7.1`` takes 2.7.2)."""
+    parts = (mindformers.text("requires") or "").split(";")
+    ranges = [part.strip()[len("mindspore") :] for part in parts if part.strip().startswith("mindspore")]
+    return any(bool(one) and satisfies(mindspore, one) is True for one in ranges)
 
 
 def _card(row: Row) -> Card:

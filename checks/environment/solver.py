@@ -3,23 +3,27 @@
 Every combination of the table's rows is a candidate: a MindSpore release, a CANN that it takes, a driver
 that this CANN takes, a MindFormers release where one is installed. What differs from the machine is a
 change with a cost: a pip package 1, an interpreter 2, CANN with its operator package 4, driver and firmware
-(root, a reboot, and every other user of the machine) 12. Going back costs a little more, and so does a
-MindFormers more than two releases away, for which configs and models must be rewritten.
+(root, a reboot, and every other user of the machine) 12. Going back costs a little more, and so do parts that
+take each other without having been released together, and a release more than two away, for which code
+and configs must be rewritten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
 from doctor.checks.environment.compatibility import OK, mindspore_cann
 from doctor.checks.environment.host import Host
-from doctor.checks.environment.pairing import Card, Row, Table
+from doctor.checks.environment.pairing import Card, Row, Table, is_paired
 from doctor.checks.environment.versions import numbers, package_key, release, release_key, same_release
 from doctor.finding import Fix, Text
 
 COSTS = {"MindSpore": 1.0, "MindFormers": 1.0, "Python": 2.0, "CANN": 4.0, "driver": 12.0}
+#: going back; not released together; another generation than code and configs were written for
+_BACK, _UNPAIRED = 0.5, 0.6
+_FAR = {"MindSpore": 1.0, "MindFormers": 3.0}
 _DOUBT = {"high": 0.0, "medium": 0.1, "low": 0.4}
 _WHEELS = "https://ms-release.obs.cn-north-4.myhuaweicloud.com"
 
@@ -82,7 +86,7 @@ def solve(table: Table, machine: Installed, most: int = 3) -> tuple[Solution, ..
             continue
         parts = frozenset(change.part for change in solution.changes)
         best = found.get(parts)
-        if best is None or _order(machine, solution) < _order(machine, best):
+        if best is None or _order(table, solution) < _order(table, best):
             found[parts] = solution
     useful = [
         solution
@@ -90,7 +94,7 @@ def solve(table: Table, machine: Installed, most: int = 3) -> tuple[Solution, ..
         # a solution that changes strictly more than another one is of no use
         if not any(other < parts for other in found)
     ]
-    return tuple(sorted(useful, key=lambda solution: _order(machine, solution))[:most])
+    return tuple(sorted(useful, key=lambda solution: _order(table, solution))[:most])
 
 
 def _candidates(table: Table, machine: Installed) -> Iterator[Solution]:
@@ -118,6 +122,8 @@ def _cann_choices(table: Table, machine: Installed, row: Row, keeps_mindspore: b
         shown = machine.cann_shown
         if mindspore_cann(table, row.text("version") or "", machine.cann, shown, accepted).state == OK:
             yield machine.cann
+    # Then the paired releases, and those that its own start-up check takes.
+    names += [name for name in table.accepted_cann(row) if name not in names]
     yield from (name for name in names if machine.cann is None or not same_release(name, machine.cann))
 
 
@@ -158,43 +164,60 @@ def _solution(
         if machine.mindformers is not None and package_key(mindformers) != package_key(machine.mindformers):
             changes.append(Change("MindFormers", machine.mindformers, mindformers))
     doubt = sum(_DOUBT[row.confidence] for row in rows)
+    doubt += 0.0 if any(same_release(name, cann) for name in mindspore_row.texts("cann")) else _UNPAIRED
+    if mindformers_row is not None and not is_paired(mindformers_row, mindspore):
+        doubt += _UNPAIRED
     versions = [("MindSpore", mindspore), ("CANN", cann), ("driver", driver or "")]
     if mindformers_row is not None:
         versions.insert(0, ("MindFormers", mindformers_row.text("version") or ""))
     return Solution(
         changes=tuple(changes),
         rows=tuple(rows),
-        cost=sum(COSTS[change.part] + _burden(change) for change in changes) + doubt,
+        cost=sum(COSTS[change.part] for change in changes) + _burden(changes) + doubt,
         versions=tuple((part, version) for part, version in versions if version),
     )
 
 
-def _burden(change: Change) -> float:
-    old, new = numbers(change.old or ""), numbers(change.new)
-    if change.part not in {"MindSpore", "MindFormers"} or not old or not new:
-        return 0.0
-    back = 0.5 if new < old else 0.0
-    far = change.part == "MindFormers" and (
-        old[0] != new[0] or abs(old[1:2][0] - new[1:2][0]) > 2 if old[1:] and new[1:] else True
+def _burden(changes: Sequence[Change]) -> float:
+    """What going back costs, once for the framework and its kit, and what a far release of either does."""
+    pairs = {
+        change.part: (numbers(change.old or ""), numbers(change.new))
+        for change in changes
+        if change.part in {"MindSpore", "MindFormers"}
+    }
+    back = any(old and new and new < old for old, new in pairs.values())
+    far = sum(
+        _FAR[part]
+        for part, (old, new) in pairs.items()
+        if old and new and (old[0] != new[0] or abs((*old, 0)[1] - (*new, 0)[1]) > 2)
     )
-    return back + (3.0 if far else 0.0)
+    return (_BACK if back else 0.0) + far
 
 
-def _order(machine: Installed, solution: Solution) -> tuple[float, float, tuple[object, ...]]:
+def _order(table: Table, solution: Solution) -> tuple[float, float, tuple[object, ...]]:
     """Cost, then the distance from what is installed, then the newest version."""
-    distance = 0.0
-    for change in solution.changes:
-        if change.part in {"MindSpore", "MindFormers"} and change.old:
-            old, new = numbers(change.old), numbers(change.new)
-            distance += sum(abs(a - b) * weight for a, b, weight in zip((*old, 0, 0), (*new, 0, 0), (100, 1, 0.01)))
-        elif change.old:
-            first, second = release_key(change.old), release_key(change.new)
-            if first is not None and second is not None:
-                distance += sum(abs(a - b) * weight for a, b, weight in zip(first[:3], second[:3], (10, 1, 0.1)))
-                # Going back to an older release is the lesser good of two equal ways.
-                distance += 0.5 if second < first else 0.0
+    distance = sum(_distance(table, change) for change in solution.changes)
     newest = tuple(-number for _, version in solution.versions for number in numbers(version)[:3])
     return (solution.cost, round(distance, 3), newest)
+
+
+def _distance(table: Table, change: Change) -> float:
+    """How far a change goes: in releases for CANN, else by the numbers of the versions."""
+    if not change.old:
+        return 0.0
+    if change.part in {"MindSpore", "MindFormers"}:
+        old, new = (*numbers(change.old), 0, 0), (*numbers(change.new), 0, 0)
+        return sum(abs(a - b) * weight for a, b, weight in zip(old, new, (100, 1, 0.01)))
+    first, second = release_key(change.old), release_key(change.new)
+    if first is None or second is None:
+        return 0.0
+    # Going back to an older release is the lesser good of two equal ways.
+    back = 0.5 if second < first else 0.0
+    if change.part == "CANN":
+        low, high = min(first, second), max(first, second)
+        keys = [release_key(name) for name in table.known_cann()]
+        return back + sum(key is not None and low < key <= high for key in keys)
+    return back + sum(abs(a - b) * weight for a, b, weight in zip(first[:3], second[:3], (10, 1, 0.1)))
 
 
 def python_fits(python: str, bounds: Optional[str]) -> bool:

@@ -9,7 +9,7 @@ from doctor.checks.environment import compatibility as pairs
 from doctor.checks.environment import solver
 from doctor.checks.environment.host import Host
 from doctor.checks.environment.subject import ascend_only, host_check
-from doctor.checks.environment.versions import release_key
+from doctor.checks.environment.versions import numbers, release_key
 from doctor.checks.environment.wording import cited, phrased
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
@@ -151,10 +151,14 @@ def mindformers_mindspore_mismatch(host: Host) -> Iterator[Finding]:
         f"MindFormers {host.mindformers} needs {' or '.join(verdict.expected)} (by {source.en}); installed is MindSpore {host.mindspore}. ",
         f"MindFormers {host.mindformers} 需要 {' 或 '.join(verdict.expected)}（依据：{source.zh}），而安装的是 MindSpore {host.mindspore}。",
     )
+    # A later patch of the series it was released for often runs; nothing that is installed speaks against it.
+    near = any(numbers(host.mindspore)[:2] == numbers(name)[:2] for name in verdict.expected)
+    mild = verdict.state == pairs.NEWER and near and not verdict.exact
     yield mindformers_mindspore_mismatch.finding(
         message + mindformers_mindspore_mismatch.rule.why,
         evidence=evidence(host, "mindformers", "mindspore"),
-        confidence=0.95 if verdict.exact else 0.9,
+        severity=Severity.WARNING if mild else Severity.ERROR,
+        confidence=0.7 if mild else (0.95 if verdict.exact else 0.9),
         fixes=solver.fixes(host, 'python -c "from mindformers import Trainer"') or None,
         mindformers=host.mindformers,
         mindspore=host.mindspore,

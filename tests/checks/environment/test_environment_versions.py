@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import resources
 
 import pytest
@@ -314,7 +315,7 @@ def test_mindformers_moves_with_mindspore() -> None:
         Installed(mindspore="2.7.2", mindformers="1.8.0", cann="8.2.RC1", driver="25.2.0", python="3.11.4", card=A2),
     )
     assert {tuple(changes(solution)) for solution in found} == {
-        ("MindSpore 2.9.0", "MindFormers 1.9.0"),
+        ("MindSpore 2.7.0", "MindFormers 1.6.0"),
         ("CANN 8.5.0",),
     }
     for solution in found:
@@ -344,6 +345,48 @@ def test_what_may_not_move_stays() -> None:
         )
         == ()
     )
+
+
+#: what is installed -> the solutions in order, told by hand from the rows of the table
+HAND = [
+    # a package before CANN; the released pair before one that is merely accepted (2.9.0 takes 8.3 too)
+    (("2.7.2", None, "8.3.RC1", "25.3.RC1"), [["MindSpore 2.7.1"], ["CANN 8.5.0"]]),
+    (("2.7.2", "1.8.0", "8.3.RC1", "25.3.RC1"), [["MindSpore 2.7.1", "MindFormers 1.7.0"], ["CANN 8.5.0"]]),
+    # MindFormers alone is off
+    (("2.7.1", "1.8.0", "8.3.RC1", "25.3.RC1"), [["MindFormers 1.7.0"], ["CANN 8.5.0", "MindSpore 2.7.2"]]),
+    (("2.6.0", "1.8.0", "8.1.RC1", "25.0.RC1"), [["MindFormers 1.5.0"], ["CANN 8.5.0", "MindSpore 2.7.2"]]),
+    (("2.5.0", "1.3.2", "8.0.0", "24.1.0"), [["MindSpore 2.4.10"]]),
+    # MindFormers 1.7.0 declares mindspore~=2.7.1, which takes 2.7.2
+    (("2.7.1", "1.7.0", "8.5.0", "25.5.0"), [["MindSpore 2.7.2"], ["CANN 8.3.RC1"]]),
+    # CANN moves only as far as MindSpore's own check and the driver ask: 8.2.RC1 runs on driver 24.1.0
+    (("2.10.0", None, "8.0.0", "24.1.0"), [["MindSpore 2.5.0"], ["CANN 8.2.RC1"]]),
+    (("2.9.0", "1.9.0", "9.1.0", "26.1.0"), [["CANN 9.0.0"], ["MindSpore 2.10.0", "MindFormers 2.0.0"]]),
+    (("2.4.10", None, "8.0.RC3", "24.1.rc3"), [["MindSpore 2.4.1"], ["driver 24.1.0", "CANN 8.0.0"]]),
+    (("2.2.0", None, "7.0.0", "23.0.0"), [["MindSpore 2.2.10"], ["CANN 7.0.RC1"]]),
+    (("2.8.0", None, "9.0.0", "26.0.RC1"), [["MindSpore 2.9.0"], ["CANN 8.5.0"]]),
+    (("2.6.0", "1.5.0", "8.2.RC1", "25.2.0"), [["MindSpore 2.7.0", "MindFormers 1.6.0"], ["CANN 8.1.RC1"]]),
+    # a candidate or patch of a release that is taken is taken too
+    (("2.7.0", "1.6.0", "8.2.RC2", "25.2.0"), [[]]),
+    (("2.7.2", "1.8.0", "8.5.1", "25.5.0"), [[]]),
+]
+
+
+@pytest.mark.parametrize(
+    ("have", "ways"), HAND, ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else ""
+)
+def test_smallest_changes_told_by_hand(have: tuple[str, str, str, str], ways: list[list[str]]) -> None:
+    mindspore, mindformers, cann, driver = have
+    machine = Installed(
+        mindspore=mindspore, mindformers=mindformers, cann=cann, driver=driver, python="3.10.12", card=A2
+    )
+    machine = replace(machine, python="3.9.18") if mindspore < "2.3" else machine
+    assert [changes(solution) for solution in solve(TABLE, machine)][: len(ways)] == ways
+
+
+def test_cann_goes_back_no_further_than_the_driver_asks() -> None:
+    machine = Installed(mindspore="2.10.0", cann="9.1.0", driver="25.5.0", python="3.11.4", card=A2)
+    fixed = replace(machine, fixed=frozenset({"driver"}))
+    assert changes(solve(TABLE, fixed)[0]) == ["CANN 8.5.0"]
 
 
 def test_a_legal_set_needs_nothing() -> None:
@@ -396,3 +439,28 @@ def test_python_ranges() -> None:
         and not python_fits("3.8.1", "3.9-3.11")
     )
     assert python_fits("3.9.2", "3.9") and not python_fits("3.10.1", "3.9") and python_fits("3.13.0", None)
+
+
+@pytest.mark.parametrize(
+    ("mindformers", "mindspore", "severity"),
+    [
+        ("1.2.0", "2.3.1", "warning"),  # a later patch of the series, by the table alone
+        ("1.3.2", "2.5.0", "error"),
+        ("1.6.0", "2.7.0rc1", None),  # its wheel declares mindspore~=2.7.0rc1
+        ("1.7.0", "2.7.2", None),  # and this one ~=2.7.1
+    ],
+)
+def test_mindformers_against_mindspore(mindformers: str, mindspore: str, severity: str | None) -> None:
+    facts = {"packages": {"mindformers": mindformers, "mindspore": mindspore}}
+    host = from_document(facts, "")
+    assert host is not None
+    found = list(mindformers_mindspore_mismatch(Inspection((host,), (facts,))))
+    assert [finding.severity.value for finding in found] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("cann", "row"), [("8.5.1", "8.5.0"), ("8.2.RC2", "8.2.RC1"), ("8.4.0", None), ("8.0.T63", None)]
+)
+def test_a_patch_takes_the_driver_of_its_release(cann: str, row: str | None) -> None:
+    found = TABLE.driver_row(cann)
+    assert (found.text("cann") if found is not None else None) == row
