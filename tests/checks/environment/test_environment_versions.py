@@ -16,7 +16,10 @@ from packaging.version import InvalidVersion, Version
 
 from doctor.checks.environment import pairing, requirements, versions
 from doctor.checks.environment.compatibility import BEYOND, NEWER, OK, OLDER, mindspore_cann
+from doctor.checks.environment.host import from_document
 from doctor.checks.environment.solver import Installed, Solution, python_fits, solve
+from doctor.checks.environment.subject import Inspection
+from doctor.checks.environment.version_checks import mindformers_mindspore_mismatch
 
 TABLE = pairing.table()
 A2 = TABLE.card("910B3")
