@@ -132,7 +132,11 @@ def many_kept(plan: Plan) -> Iterator[Finding]:
     value = plan.checkpoint.keep
     if value.given and (value.count or 0) >= 50:
         yield many_kept.finding(
-            evidence=seen(plan, value, expected=3), fixes=(change(plan, value, 3),), count=value.count
+            evidence=seen(plan, value, expected=3),
+            fixes=(change(plan, value, 3),),
+            # Hundreds are kept on purpose by those who train for months; thousands by a slip.
+            severity=Severity.WARNING if (value.count or 0) > 1000 else None,
+            count=value.count,
         )
 
 

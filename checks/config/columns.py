@@ -194,10 +194,17 @@ def column_twice(plan: Plan) -> Iterator[Finding]:
 @applies(RUNS, training=True)
 def columns_missing(plan: Plan) -> Iterator[Finding]:
     columns = plan.data.columns
-    if columns.given and columns.is_sequence and not columns.sequence:
+    bare = (
+        not columns.given
+        and plan.data.task.words in {"CausalLanguageModelDataset", "KeyWordGenDataset"}
+        and plan.data.loader_type.words == "MindDataset"
+        and plan.complete
+    )
+    if bare or (columns.given and columns.is_sequence and not columns.sequence):
         yield columns_missing.finding(
             evidence=seen(plan, columns, expected='["input_ids"]'),
             fixes=(change(plan, columns, ["input_ids"]),),
+            severity=Severity.WARNING if bare else None,
             key=columns.key,
         )
 

@@ -16,7 +16,7 @@ from doctor.checks.config.judge import (
     rename,
     shown,
 )
-from doctor.checks.config.spelling import home, meant, same_in_other_words
+from doctor.checks.config.spelling import home, meant, one_slip, same_in_other_words
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.plan.fields import CANONICAL, SPELLINGS
 from doctor.plan.names import arguments, registered
@@ -210,8 +210,11 @@ def unknown_top_level(plan: Plan) -> Iterator[Finding]:
     if plan.dialect is Dialect.PYNATIVE:
         known |= {"pretrained_model_dir", "output_dir", "seed", "grouped_lr_schedule"}
     anchors = _anchors(plan)
+    if plan.dialect is Dialect.MCORE:
+        # PyNative's section; old files of token classification have it at the top too, where nothing reads it.
+        known -= {"recompute"}
     for value, hint in _unknown(plan, "", known):
-        if value.name in anchors or value.name in RENAMED_SECTIONS:
+        if value.name in anchors or (plan.dialect is Dialect.PYNATIVE and value.name in RENAMED_SECTIONS):
             continue
         place = home(plan.dialect, value.name) if hint is None and not value.is_mapping else None
         if hint is None and place is None and not plan.complete:
@@ -265,17 +268,23 @@ def unknown_key_ignored(plan: Plan) -> Iterator[Finding]:
                 continue
             if value.name in _EXTRA.get(section, ()):
                 continue
-            ask = _question(hint, place)
-            yield unknown_key_ignored.finding(
-                because(
-                    unknown_key_ignored,
-                    f"{value.name} is no known key of {section}.{ask.en}",
-                    f"{section} 中没有已知的 {value.name}。{ask.zh}",
-                ),
-                evidence=at_name(plan, value, _expected(hint, place, value.name)),
-                fixes=(rename(plan, value, hint),) if hint else (remove(plan, value, safe=False),),
-                key=value.key,
-            )
+            yield _misspelt(plan, section, value, hint, place)
+    for value, hint in _typeless(plan):
+        yield _misspelt(plan, value.key.rpartition(".")[0], value, hint, None)
+
+
+def _misspelt(plan: Plan, section: str, value: Value, hint: Optional[str], place: Optional[str]) -> Finding:
+    ask = _question(hint, place)
+    return unknown_key_ignored.finding(
+        because(
+            unknown_key_ignored,
+            f"{value.name} is no known key of {section}.{ask.en}",
+            f"{section} 中没有已知的 {value.name}。{ask.zh}",
+        ),
+        evidence=at_name(plan, value, _expected(hint, place, value.name)),
+        fixes=(rename(plan, value, hint),) if hint else (remove(plan, value, safe=False),),
+        key=value.key,
+    )
 
 
 def _swallowed(plan: Plan, section: str) -> Iterator[tuple[Value, Optional[str]]]:
@@ -290,6 +299,17 @@ def _swallowed(plan: Plan, section: str) -> Iterator[tuple[Value, Optional[str]]
             hint = same_in_other_words(name, taken[0] - here.mapping.keys())
             if hint is not None and name in section_specs(plan.dialect, section):
                 yield value, hint
+
+
+def _typeless(plan: Plan) -> Iterator[tuple[Value, Optional[str]]]:
+    """Parts anywhere in the file that have no type but a key a letter away from it, and sizes of nested models."""
+    judged = {section for section in (*_OPEN, *_TEMPLATED) if section}
+    for part in plan.root.walk():
+        if not part.is_mapping or part.key in judged or "type" in part.mapping or not part.key:
+            continue
+        for name, value in part.mapping.items():
+            if name != "dtype" and one_slip(name, "type"):
+                yield value, "type"
 
 
 def _closed(plan: Plan, section: str) -> bool:
@@ -325,6 +345,22 @@ def unknown_model_setting(plan: Plan) -> Iterator[Finding]:
     section = plan.model.section
     known = section_specs(plan.dialect, "model" if plan.dialect is Dialect.PYNATIVE else "model.model_config").keys()
     own = plan.dialect is Dialect.LEGACY and section.get("auto_register").given
+    for inner in section.mapping.values():
+        # A model inside the model: only slips in the sizes that every model has.
+        lacking = _sizes(inner)
+        for name, value in inner.mapping.items():
+            hint = next((word for word in lacking if one_slip(name, word)), None) if name not in known else None
+            if hint is not None and inner.name != "pet_config":
+                yield unknown_model_setting.finding(
+                    because(
+                        unknown_model_setting,
+                        f"{name} is not known.{_question(hint).en}",
+                        f"未知的 {name}。{_question(hint).zh}",
+                    ),
+                    evidence=at_name(plan, value, hint),
+                    fixes=_cures(plan, value, hint),
+                    key=value.key,
+                )
     for name, value in section.mapping.items():
         if name in known:
             continue
@@ -340,6 +376,12 @@ def unknown_model_setting(plan: Plan) -> Iterator[Finding]:
             severity=Severity.ERROR if mcore and hint else None if hint else Severity.INFO,
             key=value.key,
         )
+
+
+def _sizes(model: Value) -> list[str]:
+    """The spellings of sizes that a model does not give under any name."""
+    given = {CANONICAL.get(name, name) for name in model.mapping}
+    return sorted(word for name in _SHAPING - given for word in SPELLINGS[name] if len(word) > 6)
 
 
 @check(
@@ -365,6 +407,16 @@ def other_words(plan: Plan) -> Iterator[Finding]:
     if taken is None or section.get("auto_register").given:
         return
     for name, value in section.mapping.items():
+        part = next((part for part in ("parallel_config", "moe_config") if name in strict_keys(part)), None)
+        if part is not None and name not in taken[0] and not plan.root.get(part, name).given:
+            yield other_words.finding(
+                because(other_words, f"{name} belongs into {part}.", f"{name} 应写在 {part} 中。"),
+                evidence=at_name(plan, value, f"{part}.{name}"),
+                fixes=(remove(plan, value, safe=False),),
+                owner=owner,
+                key=value.key,
+            )
+            continue
         own = same_in_other_words(name, taken[0] - section.mapping.keys()) if name not in taken[0] else None
         if own is None or CANONICAL.get(own) not in _SHAPING or _given_otherwise(section, own, name):
             continue

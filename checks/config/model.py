@@ -221,7 +221,7 @@ def model_sizes(plan: Plan) -> Iterator[Finding]:
     for name in names:
         value = plan.model.field(name)
         number = value.number
-        if number == 0 and plan.dialect is Dialect.HUGGINGFACE and name not in names[:7]:
+        if number == 0 and plan.dialect is Dialect.HUGGINGFACE and name in _MAY_BE_ABSENT:
             # config.json writes 0 for a part that the model does not have
             continue
         if value.given and number is not None and (number < 1 or value.whole is None):
@@ -230,6 +230,9 @@ def model_sizes(plan: Plan) -> Iterator[Finding]:
                 evidence=seen(plan, value, expected=">= 1"),
                 key=value.key,
             )
+
+
+_MAY_BE_ABSENT = frozenset(("kv_channels", "qk_pos_emb_head_dim", "q_lora_rank", "kv_lora_rank", "type_vocab_size"))
 
 
 @check(

@@ -439,7 +439,10 @@ def clip_large(plan: Plan) -> Iterator[Finding]:
     value = plan.optimizer.clip_norm
     if value.given and (value.number or 0) > 100:
         yield clip_large.finding(
-            evidence=seen(plan, value, expected=1.0), fixes=(change(plan, value, 1.0),), value=shown(value)
+            evidence=seen(plan, value, expected=1.0),
+            fixes=(change(plan, value, 1.0),),
+            severity=Severity.WARNING if (value.number or 0) > 1000 else None,
+            value=shown(value),
         )
 
 

@@ -170,6 +170,8 @@ def parallel_sizes_ignored(plan: Plan) -> Iterator[Finding]:
         yield parallel_sizes_ignored.finding(
             evidence=seen(plan, *wasted, expected=1) + seen(plan, parallel.mode_value),
             fixes=(change(plan, parallel.mode_value, 1), *(change(plan, value, 1, safe=True) for value in wasted[:1])),
+            # Data parallel alone is written into parallel_config by habit; the other sizes are meant.
+            severity=Severity.WARNING if {parallel.tensor, parallel.pipeline} & set(wasted) else None,
             mode=shown(parallel.mode_value),
         )
 
@@ -294,6 +296,7 @@ def parallel_off_with_sizes(plan: Plan) -> Iterator[Finding]:
         yield parallel_off_with_sizes.finding(
             evidence=seen(plan, parallel.enabled, *[size for size in parallel.sizes if (size.count or 1) > 1]),
             fixes=(change(plan, parallel.enabled, True),),
+            severity=Severity.WARNING if plan.dialect is Dialect.MCORE else None,
             product=product,
         )
 

@@ -140,7 +140,7 @@ def warmup_long(plan: Plan) -> Iterator[Finding]:
     Rule(
         id="CFG-LRS-005",
         name="warm-up-given-twice",
-        severity=Severity.INFO,
+        severity=Severity.WARNING,
         category="config",
         title=Text("warmup_ratio takes the place of warmup_steps", "warmup_ratio 会覆盖 warmup_steps"),
         why=Text("When both are given the ratio wins.", "两者同时给出时以比例为准。"),

@@ -17,6 +17,7 @@ from doctor.checks.config.judge import (
     shown,
 )
 from doctor.checks.config.keys import RENAMED_SECTIONS, at_name
+from doctor.checks.config.spelling import meant
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.plan.fields import ALIAS_GROUPS
 from doctor.plan.names import nearest, read_table, registered
@@ -93,8 +94,10 @@ def _missing(plan: Plan, section: Value, name: str) -> Finding:
     absent = section.absent(name)
     place = section.named or section.location
     where = Evidence.at(absent.location, "value", text=quote(plan, place), expected=name)
+    # A key that may be the missing one under a wrong name is shown too.
+    wrong = next((item for key, item in section.mapping.items() if meant(key, (name,)) == name), None)
     return required_key.finding(
-        evidence=(where,),
+        evidence=(where, *(at_name(plan, wrong, name) if wrong is not None else ())),
         fixes=(advice(plan, f"Add {absent.key}.", f"补上 {absent.key}。"),),
         key=absent.key,
     )
@@ -160,6 +163,7 @@ _RENAMED = (
     ("context.affinity_cpu_list", "context.affinity_config", "2.0.0"),
     ("context.deterministic", "train_precision_sync", "1.6.0"),
     ("lr_schedule.warmup_epochs", "lr_schedule.warmup_ratio", "1.6.0"),
+    ("parallel.strategy_ckpt_save_file", "parallel.strategy_ckpt_config.save_file", "1.6.0"),
 )
 
 

@@ -32,7 +32,9 @@ def _all_faults(plan: Plan) -> tuple[tuple[Value, Spec, str], ...]:
     found = []
     for value, spec in known_values(plan.root, plan.dialect):
         fault = fault_of(value, spec)
-        if plan.dialect is Dialect.HUGGINGFACE and (value.name not in CANONICAL or fault in _HUGGINGFACE_HABITS):
+        if plan.dialect is Dialect.HUGGINGFACE and (
+            fault in _HUGGINGFACE_HABITS or (value.name not in CANONICAL and fault not in _ALWAYS_WRONG)
+        ):
             continue
         if fault is not None:
             found.append((value, spec, fault))
@@ -40,6 +42,7 @@ def _all_faults(plan: Plan) -> tuple[tuple[Value, Spec, str], ...]:
 
 
 #: null is how config.json says "not set", and models of other kinds hold lists where decoders hold one number
+_ALWAYS_WRONG = frozenset(("flag-text", "text-for-flag", "number-text"))
 _HUGGINGFACE_HABITS = frozenset(("null", "list", "mapping", "not-list", "not-mapping"))
 
 
@@ -170,6 +173,7 @@ def boolean_text(plan: Plan) -> Iterator[Finding]:
             text=shown(value),
         )
     judged = {value.key for value, _, _ in _all_faults(plan)}
+    switches = {value.key for value, spec in known_values(plan.root, plan.dialect) if "bool" in spec.kinds}
     for value in plan.root.walk():
         word = value.words.lower()
         # The word alone tells where the table knows no kind or takes any text; a correct word may be wanted as text.
@@ -180,7 +184,7 @@ def boolean_text(plan: Plan) -> Iterator[Finding]:
             yield boolean_text.finding(
                 evidence=seen(plan, value, expected="True or False"),
                 fixes=(change(plan, value, meant == "true"),),
-                severity=Severity.INFO if word == meant else Severity.WARNING,
+                severity=Severity.INFO if word == meant and value.key not in switches else Severity.WARNING,
                 key=value.key,
                 text=shown(value),
             )

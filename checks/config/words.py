@@ -6,8 +6,20 @@ import re
 from collections.abc import Iterator
 
 from doctor.check import check
-from doctor.checks.config.judge import GRAPH, MINDFORMERS, RUNS, advice, applies, because, change, seen, shown
-from doctor.finding import Finding, Severity, Text
+from doctor.checks.config.judge import (
+    GRAPH,
+    MINDFORMERS,
+    RUNS,
+    advice,
+    applies,
+    because,
+    change,
+    quote,
+    rename,
+    seen,
+    shown,
+)
+from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.plan.names import nearest
 from doctor.plan.plan import Plan
 from doctor.rule import Rule
@@ -210,3 +222,35 @@ def only_strategy(plan: Plan) -> Iterator[Finding]:
             evidence=seen(plan, value, expected=False),
             fixes=(change(plan, value, False),),
         )
+
+
+@check(
+    Rule(
+        id="CFG-DAT-026",
+        name="data-path-missing",
+        severity=Severity.WARNING,
+        category="dataset",
+        title=Text("{key} says nowhere where the data are", "{key} 中没有数据路径"),
+        why=Text(
+            "MindDataset reads dataset_dir or dataset_files; without either there is nothing to read, unless the launcher passes --train_dataset_dir.",
+            "MindDataset 读取 dataset_dir 或 dataset_files；都没有则无数据可读，除非启动命令传入 --train_dataset_dir。",
+        ),
+        fix=Text("Set dataset_dir.", "设置 dataset_dir。"),
+    )
+)
+@applies(GRAPH, training=True, complete=True)
+def data_path_missing(plan: Plan) -> Iterator[Finding]:
+    loader = plan.data.loader
+    if plan.data.loader_type.words != "MindDataset" or plan.data.path.given:
+        return
+    absent = loader.absent("dataset_dir")
+    place = loader.named or loader.location
+    near = [loader.get(name) for name in ("data_dir", "data_files", "path", "dataset_path") if loader.get(name).given]
+    yield data_path_missing.finding(
+        evidence=(
+            Evidence.at(absent.location, "value", text=quote(plan, place), expected="dataset_dir"),
+            *(item for value in near for item in seen(plan, value, expected="dataset_dir")),
+        ),
+        fixes=(rename(plan, near[0], "dataset_dir"),) if near else None,
+        key=loader.key,
+    )

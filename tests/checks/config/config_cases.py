@@ -602,6 +602,27 @@ BAD: tuple[Case, ...] = (
     Case("CFG-KEY-022", "huggingface", {"num_hiden_layers": 28, "num_hidden_layers": Drop}),
     Case("CFG-REG-007", "huggingface", {"architectures": ["Qwen2ForCasualLM"]}),
     Case("CFG-REG-007", "huggingface", {"model_type": "qwne2"}),
+    Case("CFG-DAT-026", "legacy", {f"{_D}.data_loader.data_dir": "/d", f"{_D}.data_loader.dataset_dir": Drop}),
+    Case("CFG-DAT-026", "legacy", {f"{_D}.data_loader.dataset_dir": Drop}, key=f"{_D}.data_loader.dataset_dir"),
+    Case("CFG-DAT-017", "legacy", {f"{_D}.input_columns": Drop}),
+    Case("CFG-PAR-002", "legacy", {"parallel.parallel_mode": 0}, key=f"{_P}.model_parallel"),
+    Case("CFG-PAR-011", "mcore", {"use_parallel": False}),
+    Case("CFG-KEY-018", "legacy", {f"{_M}.micro_batch_num": 4, f"{_P}.micro_batch_num": Drop}),
+    Case(
+        "CFG-KEY-003",
+        "legacy",
+        {f"{_D}.transforms": [{"tyep": "RandomCrop", "size": 8}]},
+        key=f"{_D}.transforms[0].tyep",
+    ),
+    Case(
+        "CFG-KEY-004",
+        "legacy",
+        {f"{_M}.vision_config": {"num_hiden_layers": 2}},
+        key=f"{_M}.vision_config.num_hiden_layers",
+    ),
+    Case("CFG-KEY-002", "mcore", {"recompute": True}),
+    Case("CFG-KEY-007", "mcore", {"parallel.strategy_ckpt_save_file": "./s.ckpt"}),
+    Case("CFG-TYP-004", "legacy", {f"{_D}.data_loader.shuffle": "True"}),
 )
 
 GOOD: tuple[Case, ...] = (
@@ -686,4 +707,9 @@ GOOD: tuple[Case, ...] = (
     Case("CFG-TYP-003", "huggingface", {"activation_dropout": 0.1}),
     Case("CFG-MOD-022", "huggingface", {"hidden_act": "relu2"}),
     Case("CFG-MOD-005", "huggingface", {"type_vocab_size": 0}),
+    Case("CFG-DAT-026", "legacy", {f"{_D}.data_loader": {"type": "MindDataset", "dataset_files": ["a", "b"]}}),
+    Case("CFG-DAT-017", "mcore", {f"{_D}.input_columns": Drop}),
+    Case("CFG-PAR-002", "legacy", {"parallel.parallel_mode": 0, f"{_P}.model_parallel": 1, f"{_P}.pipeline_stage": 1}),
+    Case("CFG-KEY-003", "legacy", {f"{_M}.qformer_config": {"dtype": "float32"}}),
+    Case("CFG-KEY-004", "legacy", {f"{_M}.vision_config": {"num_hidden_layers": 2, "image_sizes": [1]}}),
 )
