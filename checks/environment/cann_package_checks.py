@@ -95,6 +95,13 @@ def cann_half_upgraded(host: Host) -> Iterator[Finding]:
     running = {name: parts.text("running") for name, parts in components.items() if parts.text("running")}
     if not told and not running:
         raise Skip(Text("no version file of CANN could be read", "读不到 CANN 的版本文件"))
+    if not running and len(told) < 2:
+        raise Skip(
+            Text(
+                f"only {told[0][0]} tells the version: nothing to compare it with",
+                f"只有 {told[0][0]} 给出版本，无从对照",
+            )
+        )
     evidence = []
     versions: list[str] = []
     for name, version in sorted(running.items()):

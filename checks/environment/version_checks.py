@@ -254,6 +254,13 @@ def driver_older_than_cann(host: Host) -> Iterator[Finding]:
     if verdict is None:
         raise Skip(Text("the version of the driver or of CANN is not known", "驱动或 CANN 的版本未知"))
     if verdict.state == pairs.UNKNOWN and not _named_by_driver(host):
+        if release_key(host.driver_version or "") is None:
+            raise Skip(
+                Text(
+                    f"the driver's version {host.driver_version!r} is none that is known",
+                    f"无法识别驱动版本 {host.driver_version!r}",
+                )
+            )
         raise Skip(
             Text(
                 f"the table has no driver for CANN {host.cann_version}",

@@ -58,6 +58,12 @@ def test_a_home_folder_that_is_none(exists: bool, is_folder: bool) -> None:
     assert judge("ENV-SYS-002", {"host": {"disks": [root, disk]}}) == ["/gone (home) is not writable"]
 
 
+def test_a_single_reading_of_the_version_is_compared_with_nothing() -> None:
+    """The package record is empty: only the folder's name is left, which agrees with itself."""
+    cann = {"version": "8.2.RC1", "path": "/c", "readings": [{"source": "/c/8.2.RC1", "version": "8.2.RC1"}]}
+    assert state(CHECKS["ENV-CANN-008"], {"cann": cann}) == "skipped"
+
+
 def load(path: Path) -> tuple[dict[str, Any], list[str]]:
     document = json.loads(path.read_text(encoding="utf-8"))
     return document["facts"], sorted(document["expect"])
