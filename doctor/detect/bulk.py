@@ -13,7 +13,7 @@ import numpy as np
 
 from doctor.detect.alarm import Alarm
 from doctor.detect.pace import STARVED
-from doctor.detect.stream import GROUP, LINES, RATE_MOVES, SAME, TILE, Bounds, RankStream
+from doctor.detect.stream import GROUP, LINES, RATE_MOVES, SAME, SLOW_STEPS, TILE, Bounds, RankStream
 from doctor.records.block import MetricBlock
 from doctor.records.columns import Bools, Floats, Ints
 
@@ -113,7 +113,7 @@ def _quiet_groups(stream: RankStream, block: MetricBlock, first: int, groups: in
 
     loss = column("loss")
     assert loss is not None
-    good = _within(bounds, loss, column("grad_norm"), column("step_time_ms"))
+    good = _within(bounds, loss, column("grad_norm"), before.grad_norm)
     good &= _settings(bounds, column("overflow"), column("loss_scale"), len(loss))
     good &= _moves(column("lr"), before.lr, len(loss))
     wait, time = column("data_time_ms"), column("step_time_ms")
@@ -128,15 +128,19 @@ def _quiet_groups(stream: RankStream, block: MetricBlock, first: int, groups: in
     same = np.diff(loss, prepend=before.loss if before.loss is not None else np.nan) == 0
     rows = good.reshape(-1, GROUP).all(axis=1)
     rows &= same.reshape(-1, GROUP).sum(axis=1) < SAME
+    if time is not None:
+        rows &= (time > bounds.longest).reshape(-1, GROUP).sum(axis=1) < SLOW_STEPS
     return rows if stream.stride > 0 else np.zeros_like(rows)
 
 
-def _within(bounds: Bounds, loss: Floats, norm: Optional[Floats], time: Optional[Floats]) -> Bools:
+def _within(bounds: Bounds, loss: Floats, norm: Optional[Floats], norm_before: Optional[float]) -> Bools:
     good = (loss >= bounds.loss_low) & (loss <= bounds.loss_high)
     if norm is not None:
         good &= (norm >= bounds.norm_low) & (norm <= bounds.norm_high)
-    if time is not None:
-        good &= time <= bounds.longest
+        risen = norm > bounds.norm_risen
+        if risen.any():
+            former = np.concatenate(([norm_before or 0.0], norm[:-1]))
+            good &= ~(risen & (former > bounds.norm_rises))
     return good
 
 

@@ -34,12 +34,17 @@ WHOLE = 2048
 GROUP, TILE = 64, 1024
 #: a loss this far above its level stands out, in sigmas, and one below this share of it
 ABOVE, BELOW = 5.0, 0.5
-#: so does a gradient norm outside these multiples of its median
-NORM_LOW, NORM_HIGH = 0.1, 5.0
+#: so does a gradient norm outside these multiples of its median, or above the third when the one before it was above the
+#: fourth: single norms of healthy runs are up to ten times the median
+NORM_LOW, NORM_HIGH, NORM_RISEN, NORM_RISES = 0.1, 10.0, 5.0, 2.0
+#: and so many steps of a group that took longer than their pace allows: single ones do on any busy machine
+SLOW_STEPS = 16
 #: and a rate that moves by more than this share from one record to the next
 RATE_MOVES = 0.05
 #: equal losses in a row, within a group, that may not be chance
 SAME = 6
+#: after an alarm so many records are all shown; one that stands longer is no news, and quiet groups are passed over again
+NEWS = 1024
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,8 @@ class Bounds:
     loss_high: float
     norm_low: float
     norm_high: float
+    norm_risen: float
+    norm_rises: float
     longest: float
     scale: Optional[float]
 
@@ -84,7 +91,9 @@ class RankStream:
         self._before: Optional[Metric] = None
         self._group: list[Metric] = []
         self._loud = False
-        self._same = 0
+        self._same = self._slow = 0
+        #: up to this record all are shown
+        self._news = 0
 
     def feed(self, metric: Metric, point: bool = True) -> Sequence[Alarm]:
         """The alarms of one step record. `point` is False when the curve of the rank has it already."""
@@ -139,8 +148,8 @@ class RankStream:
 
     @property
     def may_skip(self) -> bool:
-        """Whether a group may be passed over: past the beginning, where a group begins, nothing open."""
-        return self.count >= WHOLE and self.count % GROUP == 0 and not self._open
+        """Whether a group may be passed over: past the beginning, where a group begins, no news."""
+        return self.count >= WHOLE and self.count % GROUP == 0 and self.count >= self._news
 
     def skip(self, last: Metric, count: int, lines: Sequence[int]) -> Sequence[Alarm]:
         """A whole group in which nothing stands out, of which `last` is the last; the numbers of its last lines."""
@@ -149,7 +158,7 @@ class RankStream:
         self.last = self._before = last
         self.lines.extend(lines)
         self._show(last, said)
-        self._group, self._loud, self._same = [], False, 0
+        self._group, self._loud, self._same, self._slow = [], False, 0, 0
         self.count += count
         self._remember(said)
         return said
@@ -166,12 +175,12 @@ class RankStream:
     def _sift(self, metric: Metric, said: list[Alarm]) -> None:
         if self.count % GROUP == 0:
             self.bounds_now()
-            self._group, self._loud, self._same = [], False, 0
+            self._group, self._loud, self._same, self._slow = [], False, 0, 0
         if self._loud:
             self._show(metric, said)
             return
         self._group.append(metric)
-        if self._open or not self._is_quiet(metric):
+        if self.count < self._news or not self._is_quiet(metric):
             self._loud = True
             group, self._group = self._group, []
             for item in group:
@@ -196,6 +205,8 @@ class RankStream:
             level.middle + ABOVE * sigma,
             NORM_LOW * middle,
             NORM_HIGH * middle,
+            NORM_RISEN * middle,
+            NORM_RISES * middle,
             self._pace.limit,
             self._before.loss_scale if self._before is not None else None,
         )
@@ -216,9 +227,13 @@ class RankStream:
             return False
         if norm is not None and not bounds.norm_low <= norm <= bounds.norm_high:
             return False
+        if norm is not None and norm > bounds.norm_risen and (before.grad_norm or 0.0) > bounds.norm_rises:
+            return False
         time = metric.step_time_ms
         if time is not None and time > bounds.longest:
-            return False
+            self._slow += 1
+            if self._slow >= SLOW_STEPS:
+                return False
         wait = metric.data_time_ms
         if wait is not None and (time is None or wait > STARVED * time):
             return False
@@ -246,6 +261,8 @@ class RankStream:
         ]
 
     def _remember(self, said: Sequence[Alarm]) -> None:
+        if said:
+            self._news = self.count + NEWS
         for alarm in said:
             if alarm.kind == "resolved":
                 self._open.pop(alarm.rule, None)
