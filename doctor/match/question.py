@@ -30,10 +30,18 @@ _LOG = re.compile(
 
 #: how a person asks
 _ASKS = re.compile(
-    r"[?？]|\b(?:how|why|what|which|where|is it|can i|can we|should|does|do i|help|fix|solve|possible)\b"
+    r"[?？]|^\W*(?:how|why|what|which|where|when|is|are|can|does|do|should|could|any)\b|\b(?:how (?:to|can|do|should|many)|why|help me|fix)\b"
     r"|怎么|怎样|如何|为什么|为何|为啥|什么|哪个|哪些|多少|吗|呢|咋|能不能|是否|有没有|办法|求助|请教|解决|原因|排查",
     re.IGNORECASE | re.ASCII,
 )
+#: how programs speak of what they do: in the future, politely, in code, of themselves
+_PROGRAM = re.compile(
+    r"\b(?:will|please|recommend\w*|deprecated|by default|instead|hence|currently|currents?|note that|retries|gracefully|forcefully|profiler"
+    r"|register\w*|callback|threshold|kernels?|subprocess|it's|versions? (?:is|are))\b|`|_\w+ (?:is|are|was) |^failed to\b|\bseems? \w+ed\b",
+    re.IGNORECASE | re.ASCII,
+)
+#: more words than these are a sentence of a program, unless something is asked
+_MOST_WORDS = 16
 #: how a person complains
 _COMPLAINS = re.compile(
     r"\b(?:oom|out of|nans?|inf(?:inite|inity)?|slow\w*|stuck|hang\w*|hung|froze\w*|freez\w*|stall\w*|block\w*|kill\w*|dead\w*|die[sd]?|crash\w*|fail\w*"
