@@ -46,7 +46,7 @@ def variable(host: Host, name: str) -> Evidence:
 def launcher_variables_inconsistent(host: Host) -> Iterator[Finding]:
     env = host.env
     names = ("MS_ROLE", "MS_WORKER_NUM", "MS_SCHED_HOST", "MS_SCHED_PORT")
-    present = [name for name in names if name in env]
+    present = [name for name in (*names, "MASTER_PORT", "WORLD_SIZE") if name in env]
     if not present:
         raise Skip(Text("no launcher variables are set", "没有设置启动变量"))
     problems: list[tuple[str, Text]] = []
@@ -65,19 +65,15 @@ def launcher_variables_inconsistent(host: Host) -> Iterator[Finding]:
         for name in names[1:]:
             if name not in env:
                 problems.append((name, Text(f"MS_ROLE is set, {name} is not", f"设置了 MS_ROLE，但没有 {name}")))
+    for name in ("MS_WORKER_NUM", "WORLD_SIZE"):
+        value = env.get(name)
+        if value is not None and not (value.isdecimal() and int(value[:9]) > 0):
+            problems.append((name, Text(f"{name}={value} is not a number of workers", f"{name}={value} 不是进程数")))
+    for name in ("MS_SCHED_PORT", "MASTER_PORT"):
+        port = env.get(name)
+        if port is not None and not (port.isdecimal() and 0 < int(port[:9]) < 65536):
+            problems.append((name, Text(f"{name}={port} is not a port", f"{name}={port} 不是端口号")))
     number = env.get("MS_WORKER_NUM")
-    if number is not None and not (number.isdecimal() and int(number[:9]) > 0):
-        problems.append(
-            (
-                "MS_WORKER_NUM",
-                Text(f"MS_WORKER_NUM={number} is not a number of workers", f"MS_WORKER_NUM={number} 不是进程数"),
-            )
-        )
-    port = env.get("MS_SCHED_PORT")
-    if port is not None and not (port.isdecimal() and 0 < int(port[:9]) < 65536):
-        problems.append(
-            ("MS_SCHED_PORT", Text(f"MS_SCHED_PORT={port} is not a port", f"MS_SCHED_PORT={port} 不是端口号"))
-        )
     node = env.get("MS_NODE_ID")
     if (
         node is not None

@@ -64,6 +64,18 @@ def test_a_single_reading_of_the_version_is_compared_with_nothing() -> None:
     assert state(CHECKS["ENV-CANN-008"], {"cann": cann}) == "skipped"
 
 
+@pytest.mark.parametrize(
+    ("env", "titles"),
+    [
+        ({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "99999"}, ["Launcher variables: MASTER_PORT=99999 is not a port"]),
+        ({"WORLD_SIZE": "eight"}, ["Launcher variables: WORLD_SIZE=eight is not a number of workers"]),
+        ({"MASTER_PORT": "29500", "WORLD_SIZE": "8"}, []),
+    ],
+)
+def test_variables_of_other_launchers(env: dict[str, str], titles: list[str]) -> None:
+    assert judge("ENV-LAUN-001", {"env": env, "host": {}}) == titles
+
+
 def load(path: Path) -> tuple[dict[str, Any], list[str]]:
     document = json.loads(path.read_text(encoding="utf-8"))
     return document["facts"], sorted(document["expect"])
