@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Optional
 
@@ -135,7 +136,7 @@ def npu_smi_device_used(host: Host) -> Iterator[Finding]:
         name="npu-smi-library-missing",
         severity=Severity.ERROR,
         category="install",
-        title=Text("npu-smi does not start: {library} is not found", "npu-smi 无法启动：找不到 {library}"),
+        title=Text("npu-smi does not start: {library} {problem}", "npu-smi 无法启动：{library} {problem}"),
         why=Text(
             "The driver's libraries are not on the library path, or the driver folder is not mapped into the container. MindSpore will miss them too.",
             "驱动的动态库不在库搜索路径里，或容器没有映射驱动目录。MindSpore 同样会找不到它们。",
@@ -155,8 +156,25 @@ def npu_smi_library_missing(host: Host) -> Iterator[Finding]:
     from doctor.checks.environment.sources.npu_smi_details import missing_library
 
     error = host.npu.text("error") or ""
+    too_old = re.search(r"version `?([\w.]+)'? not found|undefined symbol", error)
+    if too_old is not None:
+        missing = too_old[1] or "a symbol"
+        problem = Text(f"lacks {missing}", f"缺少 {missing}")
+        fix = Text(
+            "Use an image whose system is as new as the host's driver, and leave other lib folders out of LD_LIBRARY_PATH.",
+            "使用系统版本不低于宿主机驱动要求的镜像，并从 LD_LIBRARY_PATH 中去掉其他库目录。",
+        )
+        yield phrased(
+            npu_smi_library_missing.finding(
+                evidence=(Evidence("command", "npu-smi info", text=error),),
+                fixes=(Fix(fix, command="env -u LD_LIBRARY_PATH npu-smi info; ldd --version", verify="npu-smi info"),),
+                library=missing_library(error) or "?",
+            ),
+            problem=problem,
+        )
+        return
     base = host.driver.text("install_info", "driver_path") or "/usr/local/Ascend"
-    yield npu_smi_library_missing.finding(
+    finding = npu_smi_library_missing.finding(
         evidence=(Evidence("command", "npu-smi info", text=error, note=own_words(host)),),
         fixes=(
             Fix(
@@ -165,8 +183,9 @@ def npu_smi_library_missing(host: Host) -> Iterator[Finding]:
                 verify="npu-smi info",
             ),
         ),
-        library=missing_library(error) or "a library",
+        library=missing_library(error) or "?",
     )
+    yield phrased(finding, problem=Text("is not found", "不存在"))
 
 
 @host_check(

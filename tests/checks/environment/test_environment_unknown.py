@@ -76,6 +76,25 @@ def test_variables_of_other_launchers(env: dict[str, str], titles: list[str]) ->
     assert judge("ENV-LAUN-001", {"env": env, "host": {}}) == titles
 
 
+@pytest.mark.parametrize(
+    ("error", "title"),
+    [
+        (
+            "npu-smi: error while loading shared libraries: libc_sec.so: cannot open shared object file",
+            "libc_sec.so is not found",
+        ),
+        (
+            "npu-smi: /lib64/libc.so.6: version `GLIBC_2.28' not found (required by npu-smi)",
+            "libc.so.6 lacks GLIBC_2.28",
+        ),
+        ("npu-smi: symbol lookup error: /usr/lib64/libdcmi.so: undefined symbol: dcmi_x", "libdcmi.so lacks a symbol"),
+    ],
+)
+def test_libraries_that_npu_smi_misses(error: str, title: str) -> None:
+    npu = {"devices": [], "error": error, "error_kind": "library-missing"}
+    assert judge("ENV-NPU-003", {"npu": npu}) == [f"npu-smi does not start: {title}"]
+
+
 def load(path: Path) -> tuple[dict[str, Any], list[str]]:
     document = json.loads(path.read_text(encoding="utf-8"))
     return document["facts"], sorted(document["expect"])
