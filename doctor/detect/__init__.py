@@ -26,7 +26,7 @@ def detectors(facts: Optional[RunFacts] = None) -> list[Detector]:
         flat.LossConstant(),
         flat.LossNeverFalls(level, known),
         swing.LossSwings(level),
-        low.LossTooLow(level),
+        low.LossTooLow(level, known),
         low.FirstLoss(known),
         scale.Overflow(),
         gradient.GradientNorm(level),

@@ -8,7 +8,7 @@ from typing import Optional
 from doctor.detect.alarm import QUIET, Alarm, Detector, number, seen
 from doctor.detect.facts import RunFacts
 from doctor.detect.level import LossLevel
-from doctor.detect.window import mean
+from doctor.detect.window import mean, slope
 from doctor.finding import Severity, Text
 from doctor.records.record import Metric
 
@@ -111,7 +111,9 @@ FIRST_STEPS = 8
 #: noise relative to the level of a model that guesses, at most; when the size of the vocabulary is known, and when not
 CALM_KNOWN, CALM = 0.05, 0.015
 #: the least share of its start that a loss must lose
-LEAST_FALL = 0.005
+LEAST_FALL = 0.0005
+#: a line through the last losses falls, by this many of its standard errors
+SURELY = 2.5
 #: share of the start below which a loss has shown that it can fall
 FELL = 0.95
 
@@ -126,9 +128,8 @@ class LossNeverFalls(Detector):
         self.facts = facts
         self.begin: Optional[Metric] = None
         self.early: list[float] = []
-        self.rate = 0.0
         self.peak = 0.0
-        #: steps since the rate last rose, at a tenth of its peak or more
+        #: steps since the rate was last at a new peak, at a tenth of its peak or more
         self.trained = 0
         self.opened: Optional[Metric] = None
 
@@ -143,8 +144,7 @@ class LossNeverFalls(Detector):
         rate = metric.lr
         if rate is not None:
             # While the rate still climbs, little can be learnt: long warm-ups begin at next to nothing.
-            rises = rate > self.rate * (1 + 1e-6)
-            self.rate = rate
+            rises = rate > self.peak * (1 + 1e-6)
             self.peak = max(self.peak, rate)
             if rises:
                 self.trained = 0
@@ -182,7 +182,11 @@ class LossNeverFalls(Detector):
     def _flat(self, early: float) -> bool:
         recent = self.level.recent(16)
         error = self.level.sigma * (1 / 8 + 1 / 16) ** 0.5
-        return bool(early - mean(recent) < max(LEAST_FALL * early, 2 * error))
+        if early - mean(recent) >= max(LEAST_FALL * early, 3 * error):
+            return False
+        # However little it falls: when it falls surely, something is being learnt.
+        _, surely = slope(list(self.level.window))
+        return surely > -SURELY
 
     def _recovery(self, metric: Metric) -> Sequence[Alarm]:
         if self.opened is None:

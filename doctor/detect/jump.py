@@ -18,13 +18,17 @@ from doctor.records.record import Metric
 MOST, ALLOWED, ENOUGH = 7.0, 2.2, 14.0
 #: losses below this many sigmas belong to the level and renew it
 BELONGS = 3.0
-LEAST_RISE = 1.05
+LEAST_RISE = 1.03
 #: one step alone counts when it is as far out as no batch is
 SIGMAS_ALONE = 30.0
 RISE_ALONE = 1.7
+#: and so does one that is this many times the level, with fewer; hard batches of the public runs reach 1.9
+SIGMAS_TOWER, RISE_TOWER = 7.0, 2.3
 WINDOW = 32
 #: the first steps of a run swing; healthy runs have doubled their loss at step 2
 GRACE = 20
+#: but not, once ten have been seen, to this many times the first
+ABOVE_START = 1.5
 FEWEST = 10
 #: below this share of the start, each batch that is not known by heart stands out
 NOTHING_LEFT = 0.12
@@ -61,7 +65,8 @@ class LossJump(Detector):
         value = level.value
         if self.first is not None:
             return self._follow(metric, value)
-        if level.count <= GRACE or len(self.base) < FEWEST:
+        early = level.count <= GRACE and value <= ABOVE_START * level.start
+        if early or len(self.base) < FEWEST:
             self._accept(value)
             return QUIET
         if (value <= self.limit and not self.total) or value < NOTHING_LEFT * level.start:
@@ -76,6 +81,7 @@ class LossJump(Detector):
         if distance <= BELONGS:
             self._accept(value)
         alone = distance > SIGMAS_ALONE and value > RISE_ALONE * self.middle
+        alone = alone or (distance > SIGMAS_TOWER and value > RISE_TOWER * self.middle)
         if not alone and (self.total < ENOUGH - 1e-9 or not self._risen()):
             return QUIET
         self.first = self.suspects[0]

@@ -8,6 +8,7 @@ from typing import Optional
 
 from doctor.detect.alarm import QUIET, Alarm, Detector, number, seen
 from doctor.detect.facts import KNOWN_VOCABULARIES, RunFacts
+from doctor.detect.flat import FIRST_STEPS, UNTRAINED
 from doctor.detect.level import LossLevel
 from doctor.detect.window import mean
 from doctor.finding import Severity
@@ -15,44 +16,55 @@ from doctor.records.record import Metric
 
 #: text has entropy: no language model gets near zero on text that it has not seen
 TOO_LOW = 0.06
+#: and within its first steps a model that knew nothing gets nowhere near this share of where it began: 400 healthy short
+#: runs of small models on text reach 0.43
+SOON, TOO_LOW_SOON = 400, 0.22
 #: curves that begin below this may be classifiers, which do reach zero
 LANGUAGE = 2.5
 WINDOW = 16
 
 
 class LossTooLow(Detector):
-    """RUN-LOSS-009: the mean of 16 steps is below 6 % of where the curve began."""
+    """RUN-LOSS-009: the mean of 16 steps is below 6 % of where the curve began, or within the first 400 steps of an
+    untrained model below 22 %."""
 
     rules = ("RUN-LOSS-009",)
 
-    def __init__(self, level: LossLevel) -> None:
+    def __init__(self, level: LossLevel, facts: RunFacts) -> None:
         self.level = level
+        self.facts = facts
         self.opened: Optional[Alarm] = None
+        #: the curve begins where the run does
+        self.fresh = False
 
     def feed(self, metric: Metric) -> Sequence[Alarm]:
         level = self.level
+        if level.fresh and level.count == 1:
+            self.fresh = metric.at is not None and metric.at <= FIRST_STEPS
         if not level.fresh or level.count < WINDOW or level.count & 3:
             return QUIET
         start = level.start
         if start < LANGUAGE:
             return QUIET
-        if level.value > 2 * TOO_LOW * start and self.opened is None:
+        soon = self.fresh and metric.at is not None and metric.at <= SOON and not self.facts.loads_weights
+        share = TOO_LOW_SOON if soon and start >= UNTRAINED else TOO_LOW
+        if level.value > 2 * share * start and self.opened is None:
             return QUIET
         recent = level.recent(WINDOW)
         average = mean(recent)
         if self.opened is not None:
-            if average < 4 * TOO_LOW * start:
+            if average < max(4 * TOO_LOW, 1.3 * TOO_LOW_SOON) * start:
                 return QUIET
             opened, self.opened = self.opened, None
             return (Alarm("resolved", opened.rule, opened.onset, opened.evidence, opened.values, Severity.INFO),)
         # Zeros have a rule of their own.
-        if average >= TOO_LOW * start or sum(1 for item in recent if item == 0) > WINDOW // 2:
+        if average >= share * start or sum(1 for item in recent if item == 0) > WINDOW // 2:
             return QUIET
         self.opened = Alarm(
             "opened",
             self.rules[0],
             metric.at,
-            (seen(metric, "loss", f"above {number(TOO_LOW * start)}"),),
+            (seen(metric, "loss", f"above {number(share * start)}"),),
             (
                 ("step", "?" if metric.at is None else metric.at),
                 ("value", number(average)),

@@ -29,6 +29,9 @@ class Trace:
     finished: bool = False
     #: first line that says that something failed in this process
     failed: Optional[Evidence] = None
+    #: it says that it waited for a peer in vain; a rule knows what else it says
+    waited: bool = False
+    known: bool = False
     pid: Optional[int] = None
     node: Optional[int] = None
     peer_lost: Optional[Evidence] = None
@@ -59,6 +62,8 @@ def judge(traces: Sequence[Trace], resume: Optional[Text] = None) -> list[Alarm]
     said = _lost_scheduler(traces, workers)
     if not said:
         said = [*_killed(traces, workers), *_hung(traces, workers)]
+    if not said:
+        said = _failed_by_itself(workers)
     if not said:
         said = _stopped_first(workers)
     return [*said, *_ended_early(workers, resume)]
@@ -160,6 +165,23 @@ def _hung(traces: Sequence[Trace], workers: Sequence[Trace]) -> list[Alarm]:
             )
         )
     return said[:1]
+
+
+def _failed_by_itself(workers: Sequence[Trace]) -> list[Alarm]:
+    """The one whose error no rule knows, while all others only say that a peer did not come."""
+    waiting = [trace for trace in workers if trace.waited]
+    own = [
+        trace
+        for trace in workers
+        if trace.failed is not None and trace.place is not None and not (trace.waited or trace.known or trace.complete)
+    ]
+    if len(waiting) < 2 or not own or len(own) > max(1, len(waiting) // 4):
+        return []
+    first = min(own, key=lambda trace: (_step(trace), _number(trace)))
+    evidence = tuple(item for item in (first.place, first.failed) if item is not None)
+    text = (first.place.text or "?") if first.place is not None else "?"
+    values = (("rank", _rank(first)), ("at", _at(first)), ("text", text), ("others", len(waiting)))
+    return [Alarm("opened", "RUN-END-006", first.last.step if first.last else None, evidence, values)]
 
 
 def _stopped_first(workers: Sequence[Trace]) -> list[Alarm]:

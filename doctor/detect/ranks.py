@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from doctor.detect.alarm import Alarm, message, number
-from doctor.detect.window import median, noise
+from doctor.detect.window import mean, median, noise
 from doctor.finding import Evidence
 from doctor.records.record import Metric
 
@@ -21,8 +21,15 @@ POINTS = 1024
 EQUAL = 2e-3
 #: points that must agree before a drift can be said, and that must differ to say it
 AGREED, APART = 12, 6
+#: points before and after a rank leaves the others, when each prints the loss of its own batches; how far it must have
+#: gone, in sigmas of its distance, as a share of the level and in standard errors; and ranks that are compared like this
+OWN_BEFORE, OWN_AFTER = 12, 8
+OWN_SIGMAS, OWN_SHARE, OWN_SURELY = 2.5, 0.05, 8.0
+MOST_COMPARED = 64
 #: a rank slower than the median of the others by this factor, over this many points
 SLOW, SLOW_POINTS = 1.5, 12
+#: the last points that are looked at
+SLOW_LAST = 24
 
 
 class RankCurve:
@@ -104,7 +111,7 @@ def judge(curves: Sequence[RankCurve]) -> list[Alarm]:
     unique = list(seen.values())
     if len(unique) < 2:
         return []
-    return [*_alone(unique), *_drift(unique), *_slow(unique)]
+    return [*_alone(unique), *(_drift(unique) or _left(unique)), *_slow(unique)]
 
 
 def _alone(curves: Sequence[RankCurve]) -> list[Alarm]:
@@ -159,6 +166,65 @@ def _drift(curves: Sequence[RankCurve]) -> list[Alarm]:
     return []
 
 
+def _left(curves: Sequence[RankCurve]) -> list[Alarm]:
+    """Ranks print the loss of their own batches, and that of one leaves the level of the others for good.
+
+    Of each rank its distance from the median of the others is taken, step by step; a rank whose data are harder has
+    one from the start. What is judged is how the distance at the end differs from what it was before.
+    """
+    stride = max(curve.stride for curve in curves)
+    grids = [(curve, curve.on_grid(stride)) for curve in curves]
+    grids = [(curve, grid) for curve, grid in grids if any(point[1] for point in grid.values())]
+    if not 3 <= len(grids) <= MOST_COMPARED:
+        return []
+    shared = sorted(set.intersection(*(set(grid) for _, grid in grids)))
+    shared = [at for at in shared if all(grid[at][1] is not None for _, grid in grids)]
+    if len(shared) < OWN_BEFORE + OWN_AFTER:
+        return []
+    table = [[grid[at][1] or 0.0 for at in shared] for _, grid in grids]
+    found: Optional[tuple[float, int, int, float]] = None
+    for index, own in enumerate(table):
+        rest = [median([row[at] for other, row in enumerate(table) if other != index]) for at in range(len(shared))]
+        gaps = [mine - theirs for mine, theirs in zip(own, rest)]
+        for count in (OWN_AFTER, 2 * OWN_AFTER, 4 * OWN_AFTER):
+            if len(gaps) < count + OWN_BEFORE:
+                break
+            before, after = gaps[:-count], gaps[-count:]
+            sigma = max(noise(before), 1e-9)
+            shift = mean(after) - mean(before)
+            surely = shift / (sigma * (1 / count + 1 / len(before)) ** 0.5)
+            large = OWN_SIGMAS * sigma < shift > OWN_SHARE * abs(mean(rest[-count:]))
+            above = sum(gap > mean(before) for gap in after)
+            if large and surely > OWN_SURELY and above > 0.9 * count and (found is None or surely > found[0]):
+                found = (surely, index, len(gaps) - count, mean(rest[-count:]))
+    if found is None:
+        return []
+    _, index, begin, usual = found
+    curve, grid = grids[index]
+    at, last = shared[begin], shared[-1]
+    other = grids[0 if index else 1][0]
+    step = grid[at][0]
+    return [
+        Alarm(
+            "opened",
+            "RUN-RANK-001",
+            step,
+            (
+                curve.evidence(last, stride, "loss", f"about {number(usual)}"),
+                other.evidence(last, stride, "loss", None),
+            ),
+            (
+                ("rank", curve.rank),
+                ("step", step),
+                ("now", grid[last][0]),
+                ("value", number(grid[last][1])),
+                ("before", number(usual)),
+            ),
+            confidence=0.75,
+        )
+    ]
+
+
 def _centre(losses: Sequence[float]) -> float:
     """The value that most agree on: of two ranks the lower one's, else the median."""
     return losses[0] if len(losses) == 2 else median(losses)
@@ -203,7 +269,7 @@ def _slow(curves: Sequence[RankCurve]) -> list[Alarm]:
         index: [grid[at][2] for at in sorted(grid) if grid[at][2] is not None][3:]
         for index, (_, grid) in enumerate(grids)
     }
-    usable = {index: values[-64:] for index, values in times.items() if len(values) >= SLOW_POINTS}
+    usable = {index: values[-SLOW_LAST:] for index, values in times.items() if len(values) >= SLOW_POINTS}
     if len(usable) < 3:
         return []
     middles = {index: median([value for value in values if value is not None]) for index, values in usable.items()}

@@ -26,6 +26,8 @@ ZEROS_FROM_START = 24
 JUMP = 2.5
 #: steps without a rise after which the warm-up is over
 SETTLED = 8
+#: steps after the end of the warm-up within which the rate is near the configured one, and the share of it that is not
+AFTER_WARMUP, FAR_BELOW = 8, 0.1
 #: rising above the former peak by this factor, step after step
 RUNAWAY = 1.5
 RISING = 12
@@ -34,13 +36,14 @@ AGAIN, CLIMBS = 1.5, 3
 
 
 class LearningRate(Detector):
-    """RUN-LR-001 zero, RUN-LR-002 jumped up, RUN-LR-003 not warmed up, RUN-LR-004 started anew, RUN-LR-005 runs away.
+    """RUN-LR-001 zero, RUN-LR-002 jumped up, RUN-LR-003 not warmed up, RUN-LR-004 started anew, RUN-LR-005 runs away,
+    RUN-LR-006 far below the configured one when the warm-up is over.
 
     A rate that falls in steps, decays to zero at the end, or goes back up to its peak after having decayed
     (cosine with restarts) is a schedule.
     """
 
-    rules = ("RUN-LR-001", "RUN-LR-002", "RUN-LR-003", "RUN-LR-004", "RUN-LR-005")
+    rules = ("RUN-LR-001", "RUN-LR-002", "RUN-LR-003", "RUN-LR-004", "RUN-LR-005", "RUN-LR-006")
 
     def __init__(self, level: LossLevel, facts: RunFacts) -> None:
         self.level = level
@@ -71,7 +74,7 @@ class LearningRate(Detector):
         if rate is None or not math.isfinite(rate) or metric.evaluation:
             return QUIET
         previous = self.rate
-        if rate == previous and rate > 0 and self.settled and not self.opened:
+        if rate == previous and rate > 0 and self.settled and not self.opened and self._warmed_up(metric):
             self.last = metric
             return QUIET
         self.count += 1
@@ -85,6 +88,7 @@ class LearningRate(Detector):
                 said.extend(self._moved(metric, previous, rate))
         if self.count == 1:
             said.extend(self._cold_start(metric))
+        said.extend(self._not_up(metric, rate))
         if self.level.fresh and len(self.start_losses) < 8:
             self.start_losses.append(self.level.value)
         self._remember(metric, previous, rate)
@@ -194,6 +198,30 @@ class LearningRate(Detector):
         if (metric.at or 0) != 1 or rate < 0.9 * facts.learning_rate:
             return QUIET
         return (self._open("RUN-LR-003", metric, ("steps", facts.warmup_steps)),)
+
+    def _warmed_up(self, metric: Metric) -> bool:
+        """Whether `_not_up` has had its time."""
+        warmup = self.facts.warmup_steps
+        return warmup is None or (metric.at or 0) > max(warmup, AFTER_WARMUP) + 1 + AFTER_WARMUP
+
+    def _not_up(self, metric: Metric, rate: float) -> Sequence[Alarm]:
+        """The warm-up that was configured is over, and the rate is still nowhere near the configured one."""
+        wanted, warmup, step = self.facts.learning_rate, self.facts.warmup_steps, metric.at
+        if not wanted or warmup is None or step is None or self.facts.resumes:
+            return QUIET
+        first = max(warmup, AFTER_WARMUP) + 1
+        # After the last step of a run that is shorter than that nothing is said.
+        if not first <= step <= first + AFTER_WARMUP or "RUN-LR-006" in self.opened:
+            return QUIET
+        if not 0 < rate < FAR_BELOW * wanted or self.peak >= FAR_BELOW * wanted or self._soon_over(metric, first):
+            return QUIET
+        return (self._open("RUN-LR-006", metric, ("wanted", number(wanted)), ("steps", warmup)),)
+
+    @staticmethod
+    def _soon_over(metric: Metric, first: int) -> bool:
+        """The warm-up takes most of the run: epochs or steps were counted otherwise than here."""
+        total = _announced(metric)
+        return total is not None and first > 0.8 * total
 
     def _open(self, rule: str, first: Metric, *values: tuple[str, object], now: Optional[Metric] = None) -> Alarm:
         evidence = [seen(first, "lr")]

@@ -13,7 +13,9 @@ from doctor.records.record import Metric
 
 #: overflows in a row that are no chance once training runs
 STREAK = 5
-#: a scaler that starts at 2**32 needs this many steps to find its scale
+#: a scaler that starts at 2**24, the default of some, skips about five steps before it has found its scale: no news
+USUAL_SEARCH = 7
+#: one that starts at 2**32 needs this many steps
 SEARCH = 40
 #: in this many steps a scale that has settled does not overflow half the time
 WINDOW = 24
@@ -26,7 +28,7 @@ class Overflow(Detector):
     """RUN-OVF-001: steps are skipped one after the other. RUN-OVF-002: the scale collapses, with a forecast of when
     it reaches 1. RUN-OVF-003: every step is skipped and the scale does not move.
 
-    At the start a dynamic scale searches downwards from a high value; five skipped steps or more are worth a
+    At the start a dynamic scale searches downwards from a high value; seven skipped steps or more are worth a
     line (information), and end with the first step that is not skipped.
     """
 
@@ -75,7 +77,7 @@ class Overflow(Detector):
         scales = [item for _, item in self.steps if item > 0]
         halvings = math.log2(scales[0] / scales[-1]) if len(scales) > 1 else 0.0
         if searching:
-            if self.streak == STREAK:
+            if self.streak == USUAL_SEARCH:
                 return self._open("RUN-OVF-001", metric, self.first, Severity.INFO)
             return QUIET
         skipped = sum(1 for bad, _ in self.steps if bad)

@@ -61,3 +61,22 @@ def alternation(values: Sequence[float]) -> float:
     rest = [value - average - rise * (index - middle) for index, value in enumerate(values)]
     power = sum(item * item for item in rest)
     return sum(a * b for a, b in zip(rest, rest[1:])) / power if power > 0 else 0.0
+
+
+def rhythms(values: Sequence[float], longest: int) -> list[float]:
+    """For patterns of two to `longest` steps the share of the variance round a line that each explains: 1 is a curve
+    that repeats itself, noise of n values is near (p - 1) / (n - 1) for a pattern of p steps."""
+    rise, _ = slope(values)
+    middle, average = (len(values) - 1) / 2, mean(values)
+    rest = [value - average - rise * (index - middle) for index, value in enumerate(values)]
+    power = sum(item * item for item in rest)
+    if power <= 0:
+        return [0.0] * (longest - 1)
+    shares = []
+    for period in range(2, longest + 1):
+        between = 0.0
+        for phase in range(period):
+            group = rest[phase::period]
+            between += sum(group) ** 2 / len(group)
+        shares.append(between / power)
+    return shares

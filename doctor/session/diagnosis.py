@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 #: hits that are kept for reasoning; a run that fails a thousand times over fails for the first reasons
 MOST_HITS = 4000
+#: but as many of each rule, whatever came before
+RARE = 8
+#: categories of errors that say that a peer did not come
+_WAITS = frozenset(("hccl-timeout", "network-link"))
 #: points of all rank curves together
 MOST_POINTS = 1 << 17
 #: seconds between two comparisons of ranks while a run is followed
@@ -78,6 +82,8 @@ class DiagnosisSession:
         #: rank -> the best kind of log (index in KINDS) that has given its steps
         self._kinds: dict[Optional[int], int] = {}
         self._hits: list[Hit] = []
+        #: rule -> hits of it that are kept
+        self._kept: dict[str, int] = {}
         #: what was last said of each rule that is open
         self._said: dict[str, Finding] = {}
         self._compared_at: Optional[float] = None
@@ -360,8 +366,15 @@ class DiagnosisSession:
             yield from self._take(PROCESSES, alarm)
 
     def _keep(self, hits: Iterable[Hit]) -> None:
-        room = MOST_HITS - len(self._hits)
-        self._hits.extend(list(hits)[:room])
+        for hit in hits:
+            rule = self.pack.get(hit.rule)
+            if rule is not None and rule.rule.severity.at_least(Severity.ERROR):
+                self.traces.said(hit.source, hit.rank, rule.rule.category in _WAITS)
+            # Of a thousand ranks that all complain the one with the cause may come last.
+            kept = self._kept.get(hit.rule, 0)
+            if len(self._hits) < MOST_HITS or kept < RARE:
+                self._hits.append(hit)
+                self._kept[hit.rule] = kept + 1
 
     def _progress(self) -> Progress:
         return Progress({origin: tuple(stream.lines) for origin, stream in self.streams.items()})

@@ -138,6 +138,14 @@ class Traces:
         if trace.failed is None or (line.line or 0) < (trace.failed.line or 0):
             trace.failed = line
 
+    def said(self, source: str, rank: Optional[int], waits: bool) -> None:
+        """A rule knows an error of the process: that it waited for a peer, or another."""
+        trace = self.of(family(source), rank)
+        if waits:
+            trace.waited = True
+        else:
+            trace.known = True
+
     def absorb(self, other: Traces) -> None:
         """Takes over the traces of other logs."""
         self._traces.update(other._traces)
