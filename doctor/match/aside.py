@@ -21,6 +21,9 @@ _QUOTED = re.compile(
     rb"|^\s*(?:#|//|> )\s*\S"
 )
 
+#: an error that is only handed on by a logger of warnings, as torch_npu does with those of CANN
+_ERROR_WITHIN = re.compile(rb"\bE[1-9A-Z][0-9A-Z]\d{3}: |\berror code is \d{6}|\[Error\]|\b[A-Z]\w{2,30}Error: ")
+
 _REASONS = {
     "quiet": Text("an INFO line", "仅为 INFO 日志"),
     "quoted": Text("quoted text, not an event of this run", "引用的文本，并非本次运行的事件"),
@@ -99,7 +102,8 @@ def _only_warns(hit: Hit, pack: Pack) -> bool:
     rule = pack.get(hit.rule)
     if rule is None or rule.match is None or rule.match.level != "error":
         return False
-    return hit.setting.own_level and hit.setting.level == "WARNING" and rule.rule.severity.at_least(Severity.WARNING)
+    warns = hit.setting.own_level and hit.setting.level == "WARNING" and _ERROR_WITHIN.search(hit.text) is None
+    return warns and rule.rule.severity.at_least(Severity.WARNING)
 
 
 def went_on(hit: Hit, progress: Optional[Progress]) -> bool:

@@ -133,12 +133,12 @@ class ShapeFinder:
 
 
 def _owners(atoms: Sequence[Pattern]) -> dict[bytes, list[int]]:
-    """Literal in lower case, digits as zeros -> the atoms that need it. A literal that is hardly more than digits would be
-    in every second line; where such an atom needs others as well, it is looked for by those."""
+    """Literal in lower case, digits as zeros -> the atoms that need it. A literal of digits only would be in every second
+    line; where such an atom needs others as well, it is looked for by those."""
     found: dict[bytes, list[int]] = {}
     for literal, numbers in owners(atoms).items():
         shape = literal.translate(_MASK)
-        if len(shape) - shape.count(b"0") >= regex.SHORTEST:
+        if shape.count(b"0") < len(shape):
             found.setdefault(shape, []).extend(numbers)
             continue
         for number in numbers:

@@ -185,6 +185,11 @@ def test_a_line_that_only_warns_shows_no_fault_by_itself() -> None:
     assert explain("x.py:6: UserWarning: a needle in a haystack", pack=pack(rule())).findings == ()
 
 
+def test_an_error_that_a_logger_of_warnings_hands_on_is_one() -> None:
+    text = "[W compiler_depend.ts:38] Warning: E40021: a needle in a haystack"
+    assert [item.rule for item in explain(text, pack=pack(rule())).findings] == ["LOG-TST-001"]
+
+
 def test_a_rule_may_say_that_a_warning_shows_its_fault() -> None:
     warns = rule(match={"line": ["needle in a haystack"], "level": "warning"})
     assert [item.rule for item in explain(WARNED, pack=pack(warns)).findings] == ["LOG-TST-001"]
