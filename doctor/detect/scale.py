@@ -13,8 +13,8 @@ from doctor.records.record import Metric
 
 #: overflows in a row that are no chance once training runs
 STREAK = 5
-#: a scaler that starts at 2**24, the default of some, skips about five steps before it has found its scale: no news
-USUAL_SEARCH = 7
+#: a scaler that starts at 2**24, the default of some, skips two to five steps before it has found its scale: no news
+USUAL_SEARCH = 6
 #: one that starts at 2**32 needs this many steps
 SEARCH = 40
 #: in this many steps a scale that has settled does not overflow half the time
@@ -28,7 +28,7 @@ class Overflow(Detector):
     """RUN-OVF-001: steps are skipped one after the other. RUN-OVF-002: the scale collapses, with a forecast of when
     it reaches 1. RUN-OVF-003: every step is skipped and the scale does not move.
 
-    At the start a dynamic scale searches downwards from a high value; seven skipped steps or more are worth a
+    At the start a dynamic scale searches downwards from a high value; six skipped steps or more are worth a
     line (information), and end with the first step that is not skipped.
     """
 
