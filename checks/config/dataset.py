@@ -297,28 +297,37 @@ def _paths(plan: Plan) -> Iterator[Value]:
 @applies((Dialect.LEGACY,))
 def generation_lengths(plan: Plan) -> Iterator[Finding]:
     metrics = [item.get("type").words for item in (plan.root.get("metric").sequence or (plan.root.get("metric"),))]
-    training = plan.trains
-    section = plan.root.get("train_dataset" if training else "eval_dataset")
-    if section.get("data_loader", "type").words != "ADGenDataLoader" or not any(metrics):
+    names = ["train_dataset"] if plan.trains else ["eval_dataset"]
+    if plan.trains and plan.root.get("do_eval").on:
+        names.append("eval_dataset")
+    sections = [plan.root.get(name) for name in names]
+    sections = [item for item in sections if item.get("data_loader", "type").words == "ADGenDataLoader"]
+    if not sections or not any(metrics):
         raise Skip(Text("not an ADGenDataLoader with a metric", "不是带 metric 的 ADGenDataLoader"))
     if plan.model.family == "glm":
         raise Skip(Text("ChatGLM-6B pads its rows to seq_length itself", "ChatGLM-6B 会自行补齐到 seq_length"))
+    for section in sections:
+        whole = section.key == "train_dataset" or "PerplexityMetric" in metrics
+        if whole or "ADGENMetric" in metrics:
+            yield from _generation_lengths(plan, section, whole)
+
+
+def _generation_lengths(plan: Plan, section: Value, whole: bool) -> Iterator[Finding]:
+    """`whole`: the rows hold source, target and one more; else the source alone."""
     source, target, length = section.get("max_source_length"), section.get("max_target_length"), plan.model.sequence
     first, second, total = need(source, target, length)
-    whole = training or "PerplexityMetric" in metrics
-    if not whole and "ADGENMetric" not in metrics:
-        return
     expected = first + second + 1 if whole else first
-    if expected != total:
-        equation = f"{first} + {second} + 1 = {expected}" if whole else f"{first}"
-        yield generation_lengths.finding(
-            because(
-                generation_lengths, f"{equation}, but seq_length is {total}.", f"{equation}，而 seq_length 为 {total}。"
-            ),
-            evidence=seen(plan, source, target, length, expected=f"seq_length {expected}"),
-            severity=None if training else Severity.INFO,
-            fixes=(change(plan, length, expected),),
-        )
+    if expected == total:
+        return
+    equation = f"{first} + {second} + 1 = {expected}" if whole else f"{first}"
+    yield generation_lengths.finding(
+        because(
+            generation_lengths, f"{equation}, but seq_length is {total}.", f"{equation}，而 seq_length 为 {total}。"
+        ),
+        evidence=seen(plan, source, target, length, expected=f"seq_length {expected}"),
+        severity=None if section.key == "train_dataset" else Severity.INFO,
+        fixes=(change(plan, length, expected),),
+    )
 
 
 @check(

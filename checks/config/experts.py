@@ -149,6 +149,8 @@ def _pynative_region(plan: Plan) -> int:
 def too_many_chosen(plan: Plan) -> Iterator[Finding]:
     experts = plan.model.experts.count
     value = plan.model.field("moe_router_topk")
+    if plan.model.experts.whole == 0 and (value.count or 0) > 0 and plan.model.experts.given:
+        experts = 0
     if experts is None or value.whole is None:
         raise Skip(_DENSE)
     if value.whole > experts or value.whole < 1:
@@ -158,7 +160,7 @@ def too_many_chosen(plan: Plan) -> Iterator[Finding]:
                 f"{value.name} 为 {value.whole}，而专家数为 {experts}。",
             ),
             evidence=seen(plan, value, plan.model.experts, expected=f"1 to {experts}"),
-            fixes=(change(plan, value, min(max(value.whole, 1), experts)),),
+            fixes=(change(plan, value, min(max(value.whole, 1), experts)),) if experts else None,
         )
 
 

@@ -109,7 +109,17 @@ def recompute_with_swap(plan: Plan) -> Iterator[Finding]:
                     key=value.key,
                 )
         for name, item in value.mapping.items():
-            if not item.is_sequence:
+            if name.lstrip("-").isdigit():
+                yield recompute_with_swap.finding(
+                    because(
+                        recompute_with_swap,
+                        f"{name} is a number where an operator's name belongs.",
+                        f"{name} 是数字，应为算子名。",
+                    ),
+                    evidence=seen(plan, item, value),
+                    key=value.key,
+                )
+            elif not item.is_sequence:
                 yield recompute_with_swap.finding(
                     because(
                         recompute_with_swap,

@@ -135,7 +135,8 @@ def unknown_class(plan: Plan) -> Iterator[Finding]:
         if not word or _lookup(value, kind) is not None:
             continue
         names = registered(kind)
-        hint = nearest(word, names, 0.8)
+        here = [text for text, known in names.items() if not known.releases or plan.release.has(known.releases)]
+        hint = nearest(word, here, 0.8) or nearest(word, names, 0.8)
         other = None if hint else _other_kind(word, kind)
         words = _WORDS[kind]
         ask = Text("", "")

@@ -467,7 +467,14 @@ def deterministic(plan: Plan) -> Iterator[Finding]:
         plan.context.section.get("deterministic"),
         plan.root.get("training", "deterministic"),
     ):
-        if value.on or value.words == "ON":
+        if value.name == "deterministic" and value.text is not None and value.words not in {"ON", "OFF"}:
+            yield deterministic.finding(
+                Text("context.deterministic is ON or OFF.", "context.deterministic 只能是 ON 或 OFF。"),
+                evidence=seen(plan, value, expected="ON or OFF"),
+                fixes=(change(plan, value, "OFF"),),
+                severity=Severity.ERROR,
+            )
+        elif value.on or value.words == "ON":
             yield deterministic.finding(evidence=seen(plan, value, expected=False))
 
 

@@ -40,7 +40,8 @@ _MUST_FALL = frozenset(("PolynomialWithWarmUpLR", "polynomial", "WarmUpStableDec
 def end_above_start(plan: Plan) -> Iterator[Finding]:
     end, start = plan.schedule.end, learning_rate(plan)
     first, last = start.number, end.number
-    if not end.given or first is None or last is None:
+    # A start that is no rate at all is CFG-OPT-006.
+    if not end.given or first is None or last is None or first <= 0:
         return
     refused = plan.schedule.type.words in _MUST_FALL and last >= first and plan.dialect.graph
     if last > first or (refused and last == first and first > 0):

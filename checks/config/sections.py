@@ -78,6 +78,12 @@ def required_key(plan: Plan) -> Iterator[Finding]:
     built = ours is not None and ours.origin == "mindformers"
     if built and named.mapping and plan.dialect is Dialect.LEGACY and not named.get("type").given:
         yield _missing(plan, named, "type")
+    arch = model.get("arch")
+    if registered("config").get(named.get("type").words) and plan.dialect is Dialect.LEGACY:
+        if not arch.given:
+            yield _missing(plan, model, "arch")
+        elif not arch.get("type").given and not arch.text:
+            yield _missing(plan, arch, "type")
     data = plan.root.get("train_dataset")
     if plan.trains and data.mapping and plan.data.section is data and not data.get("data_loader").given:
         yield _missing(plan, data, "data_loader")
@@ -163,7 +169,6 @@ _RENAMED = (
     ("context.affinity_cpu_list", "context.affinity_config", "2.0.0"),
     ("context.deterministic", "train_precision_sync", "1.6.0"),
     ("lr_schedule.warmup_epochs", "lr_schedule.warmup_ratio", "1.6.0"),
-    ("parallel.strategy_ckpt_save_file", "parallel.strategy_ckpt_config.save_file", "1.6.0"),
 )
 
 

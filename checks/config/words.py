@@ -14,6 +14,7 @@ from doctor.checks.config.judge import (
     applies,
     because,
     change,
+    changes,
     quote,
     rename,
     seen,
@@ -156,7 +157,7 @@ def strategy_word(plan: Plan) -> Iterator[Finding]:
     if value.words not in {"full_batch", "data_parallel"}:
         yield strategy_word.finding(
             evidence=seen(plan, value, expected="full_batch"),
-            fixes=(change(plan, value, "full_batch"),),
+            fixes=(changes(plan, [(value, "full_batch"), *([(full, True)] if full.value is False else [])]),),
             value=shown(value),
         )
     elif value.words == "full_batch" and full.value is False and full.given:

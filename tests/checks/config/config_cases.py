@@ -621,8 +621,10 @@ BAD: tuple[Case, ...] = (
         key=f"{_M}.vision_config.num_hiden_layers",
     ),
     Case("CFG-KEY-002", "mcore", {"recompute": True}),
-    Case("CFG-KEY-007", "mcore", {"parallel.strategy_ckpt_save_file": "./s.ckpt"}),
     Case("CFG-TYP-004", "legacy", {f"{_D}.data_loader.shuffle": "True"}),
+    Case("CFG-KEY-005", "legacy", {"model.arch": Drop}, key="model.arch"),
+    Case("CFG-MOE-003", "pynative", {"model.n_routed_experts": 0}, key="model.n_routed_experts"),
+    Case("CFG-CTX-016", "legacy", {"context.deterministic": "off_"}),
 )
 
 GOOD: tuple[Case, ...] = (
@@ -712,4 +714,6 @@ GOOD: tuple[Case, ...] = (
     Case("CFG-PAR-002", "legacy", {"parallel.parallel_mode": 0, f"{_P}.model_parallel": 1, f"{_P}.pipeline_stage": 1}),
     Case("CFG-KEY-003", "legacy", {f"{_M}.qformer_config": {"dtype": "float32"}}),
     Case("CFG-KEY-004", "legacy", {f"{_M}.vision_config": {"num_hidden_layers": 2, "image_sizes": [1]}}),
+    Case("CFG-LRS-001", "legacy", {f"{_L}.learning_rate": 0}),
+    Case("CFG-MOE-003", "legacy", {"moe_config": {"expert_num": 1, "num_experts_chosen": 1}}),
 )
