@@ -19,8 +19,10 @@ from doctor.records.template import Columns, Hole, Template
 WORDS = ((b"oss", 1), (b"step time", 3))
 #: fewer lines of a make than this are read one by one
 _FEW = 8
+#: a layout pays from so many lines of a chunk on; below, numbers are followed from one to the next in all lines at once
+_PAYS = 96
 #: new layouts that are learnt from one chunk, and those of one make and length that are kept
-_MOST_NEW, _MOST_LAYOUTS = 24, 6
+_MOST_NEW, _MOST_LAYOUTS = 12, 4
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 
 #: whether a pattern of some rule can match lines of a shape (a line with its digits as zeros)
@@ -152,21 +154,26 @@ def _by_layout(
     budget = _MOST_NEW
     for first, end in zip(edges, edges[1:]):
         length = int(lengths[first])
-        if end - first < _FEW or length > LONGEST:
+        if end - first < _PAYS or length > LONGEST:
             continue
         left = rows[first:end]
         known = layouts.setdefault((template, length), [])
         for layout in list(known):
-            if len(left) >= _FEW:
+            size = len(left)
+            if size >= _PAYS:
                 left = _take(lines, layout, left, reads, taken, passed)
-        while len(left) >= _FEW and budget > 0:
+                if size - len(left) < _PAYS // 2:
+                    known.remove(layout)
+        while len(left) >= _PAYS and budget > 0 and len(known) < _MOST_LAYOUTS:
             budget -= 1
-            new = _learn(lines, template, int(left[0]), may_match)
+            new = _learn(lines, template, int(left[len(left) // 2]), may_match)
             if new is None:
                 break
-            known.insert(0, new)
-            del known[_MOST_LAYOUTS:]
+            size = len(left)
             left = _take(lines, new, left, reads, taken, passed)
+            if size - len(left) < _PAYS // 2:
+                break
+            known.append(new)
     return reads
 
 
@@ -266,12 +273,17 @@ def _block(chunk: Chunk, lines: _Lines, reads: list[_Read], stream: Stream, alon
         columns,
         absent,
         words,
-        _stamps(lines, reads),
+        _stamps(lines, reads, rows),
     )
 
 
-def _stamps(lines: _Lines, reads: list[_Read]) -> Optional[tuple[Ints, Ints]]:
+def _stamps(lines: _Lines, reads: list[_Read], rows: Ints) -> Optional[tuple[Ints, Ints]]:
     """Where in the chunk the time stamp of each row of the block stands, and its length (0: it has none)."""
+    if len({read.make.time_at for read in reads}) == 1:
+        at = reads[0].make.time_at
+        if at is None:
+            return None
+        return lines.starts[rows] + at[0], np.full(len(rows), at[1] - at[0])
     places, lengths = [], []
     for read in reads:
         start, end = read.make.time_at or (0, 0)

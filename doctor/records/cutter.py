@@ -51,29 +51,26 @@ class Cutter:
                 self.carry += block
             return
         data = self.carry + block
-        start = 0
+        given = start = 0
         while len(data) - start > self.limit:
-            end = self._window_end(data, start)
-            yield self._chunk(data[start:end])
+            stop = start + self.limit
+            end = _last_line_end(data, start, stop)
+            if not end:  # a line that is longer: what stands before it, then a piece of it
+                if start > given:
+                    yield self._chunk(data[given:start])
+                found = _SEPARATOR.search(data, max(start, stop - 4096), stop)
+                given = end = found.end() if found else stop
+                yield self._chunk(data[start:end])
             start = end
         end = max(start, _last_line_end(data, start))
         self.carry = data[end:]
-        if end > start:
-            yield self._chunk(data[start:end])
+        if end > given:
+            yield self._chunk(data[given:end])
 
     def flush(self) -> Optional[Chunk]:
         """What is left at the end of the source: a last line without its newline, or None."""
         data, self.carry = self.carry, b""
         return self._chunk(data) if data else None
-
-    def _window_end(self, data: bytes, start: int) -> int:
-        """Where the chunk ends that begins at `start` when more than `limit` bytes wait."""
-        stop = start + self.limit
-        end = _last_line_end(data, start, stop)
-        if end:
-            return end
-        found = _SEPARATOR.search(data, max(start, stop - 4096), stop)
-        return found.end() if found else stop
 
     def _chunk(self, part: bytes) -> Chunk:
         chunk = Chunk(self.source, part, self.offset, self.line, self.rank)

@@ -121,22 +121,13 @@ def _values(table: Bytes, number: _Number) -> Floats:
     digits = sum(end - start for start, end in number.runs)
     if digits > 18:
         return _one_by_one(table, number)
-    mantissa: Optional[Words] = None
-    for start, end in number.runs:
-        for at in range(start, end, 8):
-            last = min(at + 8, end)
-            part = _eight_digits(table, at, last)
-            if mantissa is not None:
-                mantissa *= np.uint64(10 ** (last - at))
-                mantissa += part
-            else:
-                mantissa = part
-    assert mantissa is not None
+    mantissa = _mantissa(table, number)
     values = mantissa.astype(np.float64)
     exact: Optional[Bools] = None if digits <= 15 else mantissa < EXACT
     power: Ints | int = -number.places
     if number.exponent is not None:
-        exponents = _eight_digits(table, *number.exponent).astype(np.int64)
+        start, end = number.exponent
+        exponents = _eight_digits(_words(table, end) & _mask(end - start)).astype(np.int64)
         if len(exponents) and (exponents == exponents[0]).all():
             power += -int(exponents[0]) if number.exponent_negative else int(exponents[0])
         else:
@@ -159,6 +150,33 @@ def _values(table: Bytes, number: _Number) -> Floats:
     return values if number.factor == 1.0 else values * number.factor
 
 
+def _mantissa(table: Bytes, number: _Number) -> Words:
+    """The digits of the numbers, with no regard to the point."""
+    if len(number.runs) == 2 and number.runs[1][1] - number.runs[0][0] <= 8:
+        words = _words(table, number.runs[1][1])
+        whole, part = (end - start for start, end in number.runs)
+        # over the point, next to the digits behind it
+        front = words & (_mask(whole) >> np.uint64(8 * (part + 1)))
+        front <<= _U8
+        words &= _mask(part)
+        words |= front
+        return _eight_digits(words)
+    mantissa: Optional[Words] = None
+    for start, end in number.runs:
+        for at in range(start, end, 8):
+            last = min(at + 8, end)
+            words = _words(table, last)
+            words &= _mask(last - at)
+            part = _eight_digits(words)
+            if mantissa is not None:
+                mantissa *= np.uint64(10 ** (last - at))
+                mantissa += part
+            else:
+                mantissa = part
+    assert mantissa is not None
+    return mantissa
+
+
 def _one_by_one(table: Bytes, number: _Number, scaled: bool = True) -> Floats:
     """Numbers of so many digits that the nearest float64 is not found by a division."""
     start, end = FRONT + number.start, FRONT + number.end
@@ -167,16 +185,19 @@ def _one_by_one(table: Bytes, number: _Number, scaled: bool = True) -> Floats:
     return values * number.factor if scaled and number.factor != 1.0 else values
 
 
-def _eight_digits(table: Bytes, start: int, end: int) -> Words:
-    """The number that up to eight digits of each line give. Neighbouring digits, pairs and fours are put together within
-    the word, all at once (as in Lemire and others, "Number parsing at a gigabyte per second", 2021)."""
-    words: Words = np.ndarray(
+def _words(table: Bytes, end: int) -> Words:
+    """The eight bytes of each line that end at place `end`."""
+    return np.ndarray(
         (len(table),), dtype="<u8", buffer=table.data, offset=FRONT + end - 8, strides=(table.strides[0],)
     ).copy()
-    words &= _mask(end - start)
+
+
+def _eight_digits(words: Words) -> Words:
+    """The numbers that are eight digits each, the first in the lowest byte and each in the low half of its byte. Neighbouring
+    digits, pairs and fours are put together within the word (Lemire, "Number parsing at a gigabyte per second", 2021)."""
     if len(words) and (words == words[0]).all():
         digits = (int(words[0]) | 0x3030303030303030).to_bytes(8, "little")
-        return np.full(len(table), int(digits), dtype=np.uint64)
+        return np.full(len(words), int(digits), dtype=np.uint64)
     more = words >> _U8
     words *= _TEN
     words += more

@@ -18,7 +18,9 @@ from doctor.records.cutter import Cutter
 from doctor.records.decode import SNIFF, decoder, sniff
 from doctor.records.record import Chunk, Notice
 
-CHUNK_SIZE = 1 << 20
+CHUNK_SIZE = 1 << 21
+#: the first one is smaller: what is learnt from its lines makes the others cheaper
+FIRST_SIZE = 1 << 16
 #: what `read` takes for standard input
 STDIN = "-"
 #: and what its chunks name as their source
@@ -88,7 +90,7 @@ def _chunks(handle: BinaryIO, cutter: Cutter, chunk_size: int, tell: Callable[[N
 
     with handle:
         try:
-            block = _first(handle, chunk_size)
+            block = _first(handle, min(chunk_size, FIRST_SIZE))
             decode = decoder(sniff(block[:SNIFF]))
             while block:
                 for text in decode.feed(block):
