@@ -19,6 +19,7 @@ from doctor.checks.config.judge import (
 )
 from doctor.finding import Finding, Severity, Text
 from doctor.plan.plan import Dialect, Plan
+from doctor.plan.schema import as_number
 from doctor.rule import Rule
 
 
@@ -308,7 +309,10 @@ def megatron_sizes(plan: Plan) -> Iterator[Finding]:
                 because(megatron_sizes, f"sizes is {shown(sizes)}.", f"sizes 为 {shown(sizes)}。"),
                 evidence=seen(plan, spot, *((sizes,) if spot is not sizes else ()), expected="[samples, 0, 0]"),
             )
-    if paths.is_sequence and len(paths.sequence) > 1 and len(paths.sequence) % 2:
+    # One entry alone is a path; more are pairs. A weight alone has lost its path.
+    bare = len(paths.sequence) == 1 and as_number(str(paths.sequence[0].value)) is not None
+    odd = len(paths.sequence) > 1 and len(paths.sequence) % 2 == 1
+    if paths.is_sequence and (not paths.sequence or bare or odd):
         yield megatron_sizes.finding(
             because(
                 megatron_sizes,

@@ -78,6 +78,7 @@ _CLOSED = frozenset(
         "parallel.parallel_optimizer_config",
         "parallel.pipeline_config",
         "parallel.strategy_ckpt_config",
+        "train_dataset",
         "trainer",
         "model",
         "checkpoint",
@@ -315,6 +316,10 @@ def _typeless(plan: Plan) -> Iterator[tuple[Value, Optional[str]]]:
 def _closed(plan: Plan, section: str) -> bool:
     """Whether everything that a section may hold is known, so that any other key is a mistake: the parts that MindSpore
     takes (it refuses others), and those whose class is MindFormers' own."""
+    if section == "train_dataset":
+        # A data set of a research folder or of one's own takes what it likes.
+        task = registered("dataset").get(plan.data.task.words)
+        return task is not None and task.origin == "mindformers"
     if section in _CLOSED:
         return True
     kind = _CLASSED.get(section)

@@ -218,8 +218,8 @@ def model_sizes(plan: Plan) -> Iterator[Finding]:
         "fine_grain_interleave",
         "num_residual_streams",
     )
-    for name in names:
-        value = plan.model.field(name)
+    for name in (*names, ""):
+        value = plan.model.field(name) if name else plan.data.sequence
         number = value.number
         if number == 0 and plan.dialect is Dialect.HUGGINGFACE and name in _MAY_BE_ABSENT:
             # config.json writes 0 for a part that the model does not have

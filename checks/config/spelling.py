@@ -34,6 +34,7 @@ _WORDS: dict[str, str] = {
     "checkpoint_path": "load_checkpoint load_path checkpoint_name_or_path",
     "clip_grad": "use_clip_grad max_grad_norm max_norm",
     "clip_grad_norm": "max_grad_norm max_norm",
+    "clip_norm": "max_grad_norm max_norm",
     "column_names": "input_columns",
     "columns": "input_columns column_names",
     "compute_type": "compute_dtype",

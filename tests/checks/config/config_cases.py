@@ -625,6 +625,11 @@ BAD: tuple[Case, ...] = (
     Case("CFG-KEY-005", "legacy", {"model.arch": Drop}, key="model.arch"),
     Case("CFG-MOE-003", "pynative", {"model.n_routed_experts": 0}, key="model.n_routed_experts"),
     Case("CFG-CTX-016", "legacy", {"context.deterministic": "off_"}),
+    Case("CFG-DAT-019", "mcore", {f"{_D}.data_loader.config.data_path": []}),
+    Case("CFG-DAT-019", "mcore", {f"{_D}.data_loader.config.data_path": ["1"]}),
+    Case("CFG-MOD-005", "pynative", {f"{_D}.dataloader.config.seq_length": 0}),
+    Case("CFG-KEY-003", "legacy", {f"{_D}.max_len": 4096}),
+    Case("CFG-KEY-003", "legacy", {f"{_R}.clip_norm": 1.0, f"{_R}.max_grad_norm": Drop}, key=f"{_R}.clip_norm"),
 )
 
 GOOD: tuple[Case, ...] = (
@@ -716,4 +721,6 @@ GOOD: tuple[Case, ...] = (
     Case("CFG-KEY-004", "legacy", {f"{_M}.vision_config": {"num_hidden_layers": 2, "image_sizes": [1]}}),
     Case("CFG-LRS-001", "legacy", {f"{_L}.learning_rate": 0}),
     Case("CFG-MOE-003", "legacy", {"moe_config": {"expert_num": 1, "num_experts_chosen": 1}}),
+    Case("CFG-DAT-019", "mcore", {f"{_D}.data_loader.config.data_path": ["/data/wiki"]}),
+    Case("CFG-KEY-003", "legacy", {"train_dataset_task.type": "MyDataset", f"{_D}.my_own_key": 1}),
 )
