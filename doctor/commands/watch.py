@@ -65,6 +65,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=Help("remember there how far was read, and go on from it", "在该文件中记录读取位置，下次从此继续"),
     )
     parser.add_argument(
+        "--run-config",
+        metavar="FILE",
+        help=Help(
+            "the configuration of the run: findings are linked with what `doctor check` says of it",
+            "本次训练所用的配置：诊断会与 `doctor check` 对它的提示关联",
+        ),
+    )
+    parser.add_argument(
         "--notify",
         metavar="CMD",
         help=Help(
@@ -104,6 +112,8 @@ def run(args: argparse.Namespace) -> int:
     sinks = sinks_of(args)
     session = DiagnosisSession(load_pack(), eager=not args.once, place=shlex.join(args.paths))
     session.on_metric = printer.metric if printer.wants_metrics else None
+    if args.run_config:
+        _take_config(session, Path(args.run_config))
 
     def tell(events: Sequence[Event]) -> None:
         for event in events:
@@ -126,9 +136,28 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_INTERRUPTED if interrupted else code
 
 
+def _take_config(session: Any, config: Path) -> None:
+    from doctor.session.reading import configured
+
+    if not config.is_file():
+        raise UsageError(
+            Text(f"{config}: there is no such file.", f"{config}：文件不存在。"),
+            Text("Give the YAML that the run was started with.", "请给出启动训练所用的 YAML。"),
+        )
+    configured(session, config)
+
+
 def _full_screen(args: argparse.Namespace) -> bool:
     """On a terminal the run is shown on the whole screen, unless something else was asked for."""
-    plain = args.plain or args.once or args.format != "text" or args.state or args.notify or args.prometheus
+    plain = (
+        args.plain
+        or args.once
+        or args.format != "text"
+        or args.state
+        or args.notify
+        or args.prometheus
+        or args.run_config
+    )
     screen = bool(os.environ.get("TEXTUAL_DRIVER")) or (sys.stdin.isatty() and sys.stdout.isatty())
     return screen and not plain and "-" not in args.paths
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Optional, Union
 
 from doctor.detect.alarm import Alarm
@@ -22,6 +23,7 @@ from doctor.records.discover import KINDS
 from doctor.records.metrics import NOTHING, WORDS, MetricReader
 from doctor.records.record import Chunk, Metric, Notice
 from doctor.session.advice import Saves, advised, placed, resume_words
+from doctor.session.forewarned import forewarned, warnings_of
 from doctor.session.incidents import Event, Incidents, Origin
 from doctor.session.lifecycle import Mark, mark_id, note, split, with_marks
 from doctor.session.traces import Source, Traces, family
@@ -91,6 +93,9 @@ class DiagnosisSession:
         self.ended = False
         self._code: Optional[int] = None
         self._host = Host(self.facts)
+        #: the configuration of the run, and what the checks say of it once somebody asks
+        self.config: Optional[Path] = None
+        self._warnings: Optional[tuple[Finding, ...]] = None
 
     # what comes in
 
@@ -225,8 +230,7 @@ class DiagnosisSession:
                 yield from self._take((source.family, records.rank), alarm)
             return
         if "rank" in records.columns:
-            for metric in records:
-                yield from self._steps(source, metric)
+            yield from self._steps_of_ranks(source, records)
             return
         stream = self._stream(source, records.rank)
         if stream is None:
@@ -238,6 +242,24 @@ class DiagnosisSession:
                 self.on_metric(metric)
         for alarm in feed_block(stream, records):
             yield from self._take((source.family, records.rank), alarm)
+
+    def _steps_of_ranks(self, source: Source, records: MetricBlock) -> Iterator[Event]:
+        """Each rank's steps go to its own stream; what is said of them comes in the order of their lines."""
+        if self.on_metric is not None:
+            for metric in records:
+                yield from self._steps(source, metric)
+            return
+        from doctor.detect.bulk import feed_block
+
+        said: list[tuple[int, Origin, Alarm]] = []
+        for part in records.by_rank():
+            stream = self._stream(source, part.rank)
+            if stream is not None:
+                for alarm in feed_block(stream, part):
+                    assert stream.last is not None
+                    said.append((stream.last.line, (source.family, part.rank), alarm))
+        for _, origin, alarm in sorted(said, key=lambda item: item[0]):
+            yield from self._take(origin, alarm)
 
     def _stream(self, source: Source, rank: Optional[int]) -> Optional[RankStream]:
         """The stream that step records of a rank in a log belong to; None when a better log of that rank has them."""
@@ -405,7 +427,13 @@ class DiagnosisSession:
         self._said = found
 
     def _advised(self, finding: Finding) -> Finding:
-        return placed(advised(finding, self.incidents.onset(finding.rule), self.saves), self.place)
+        told = forewarned(finding, self._warned()) if self.config is not None else finding
+        return placed(advised(told, self.incidents.onset(finding.rule), self.saves), self.place)
+
+    def _warned(self) -> tuple[Finding, ...]:
+        if self._warnings is None:
+            self._warnings = warnings_of(self.config) if self.config is not None else ()
+        return self._warnings
 
     def _forget_tallies(self, source: str) -> None:
         """Saves are wanted each time, however often: the scanner's count of them begins again."""

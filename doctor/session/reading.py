@@ -83,10 +83,16 @@ def read_log(session: DiagnosisSession, log: LogFile, tell: Callable[[Event], No
 
 def settle(session: DiagnosisSession, path: Path) -> None:
     """Takes the settings from the config.yaml of a run folder, when there is one."""
-    config = path / "config.yaml"
+    if path.is_dir():
+        configured(session, path / "config.yaml")
+
+
+def configured(session: DiagnosisSession, config: Path) -> None:
+    """Takes the settings of the run from its configuration, and links what is found with what the checks say of it."""
     try:
-        if path.is_dir() and config.is_file() and config.stat().st_size <= _LARGEST_CONFIG:
+        if config.is_file() and config.stat().st_size <= _LARGEST_CONFIG:
             session.given(str(config), config.read_bytes())
+            session.config = session.config or config
     except OSError:
         return
 
