@@ -15,7 +15,7 @@ from doctor.detect.alarm import Alarm
 from doctor.detect.pace import STARVED
 from doctor.detect.stream import GROUP, LINES, RATE_MOVES, SAME, SLOW_STEPS, TILE, Bounds, RankStream
 from doctor.records.block import MetricBlock
-from doctor.records.columns import Bools, Floats, Ints
+from doctor.records.columns import Bools, Floats
 
 #: columns that the bounds are about; when some records lack one of them, they go one by one
 _NAMES = ("loss", "lr", "grad_norm", "loss_scale", "overflow", "step_time_ms", "data_time_ms", "step", "global_step")
@@ -59,7 +59,7 @@ def _is_whole(block: MetricBlock) -> bool:
 def _pass(stream: RankStream, block: MetricBlock, first: int, quiet: Bools) -> Iterator[Alarm]:
     """Groups of one tile: of a quiet one only the last record, of the others all."""
     ends = first + (np.arange(len(quiet)) + 1) * GROUP
-    lasts = iter(_rows(block, ends[quiet] - 1))
+    lasts = iter(block.at(ends[quiet] - 1))
     for end, still in zip(ends.tolist(), quiet.tolist()):
         last = next(lasts) if still else None
         if last is not None and stream.may_skip:
@@ -67,18 +67,6 @@ def _pass(stream: RankStream, block: MetricBlock, first: int, quiet: Bools) -> I
         else:
             for metric in block.metrics(end - GROUP, end):
                 yield from stream.feed(metric, point=False)
-
-
-def _rows(block: MetricBlock, rows: Ints) -> MetricBlock:
-    """Some of the records as a block."""
-    return replace(
-        block,
-        starts=block.starts[rows],
-        ends=block.ends[rows],
-        lines=block.lines[rows],
-        columns={name: column[rows] for name, column in block.columns.items()},
-        absent={name: mask[rows] for name, mask in block.absent.items()},
-    )
 
 
 def _add_points(stream: RankStream, block: MetricBlock) -> None:
@@ -92,7 +80,7 @@ def _add_points(stream: RankStream, block: MetricBlock) -> None:
         wanted = (steps[done:] % stride == 0) | ~finite[done:]
         rows = np.flatnonzero(wanted) + done
         done = len(steps)
-        for row, metric in zip(rows.tolist(), _rows(block, rows)):
+        for row, metric in zip(rows.tolist(), block.at(rows)):
             stream.curve.add(metric)
             if stream.curve.stride != stride:
                 done = row + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Optional
 
@@ -129,6 +129,31 @@ class MetricBlock:
             self.words,
             (self.stamps[0][first:end], self.stamps[1][first:end]) if self.stamps else None,
         )
+
+    def at(self, rows: Ints) -> MetricBlock:
+        """Some of the records, in the order of `rows`, as a block."""
+        absent = {name: mask[rows] for name, mask in self.absent.items()}
+        return replace(
+            self,
+            starts=self.starts[rows],
+            ends=self.ends[rows],
+            lines=self.lines[rows],
+            columns={name: column[rows] for name, column in self.columns.items()},
+            absent={name: mask for name, mask in absent.items() if mask.any()},
+            stamps=(self.stamps[0][rows], self.stamps[1][rows]) if self.stamps else None,
+        )
+
+    def by_rank(self) -> Iterator[MetricBlock]:
+        """The records of each rank as a block of its own, where lines say their rank; in the order of their first lines."""
+        ranks, absent = self.columns["rank"], self.absent.get("rank")
+        if absent is not None:
+            ranks = np.where(absent, -1.0 if self.rank is None else float(self.rank), ranks)
+        found, firsts = np.unique(ranks, return_index=True)
+        for rank in found[np.argsort(firsts)].tolist():
+            part = self.at(np.flatnonzero(ranks == rank))
+            columns = {name: column for name, column in part.columns.items() if name != "rank"}
+            missing = {name: mask for name, mask in part.absent.items() if name != "rank"}
+            yield replace(part, rank=int(rank) if rank >= 0 else None, columns=columns, absent=missing)
 
 
 def _text(line: bytes) -> str:

@@ -154,11 +154,11 @@ def _mantissa(table: Bytes, number: _Number) -> Words:
     """The digits of the numbers, with no regard to the point."""
     if len(number.runs) == 2 and number.runs[1][1] - number.runs[0][0] <= 8:
         words = _words(table, number.runs[1][1])
-        whole, part = (end - start for start, end in number.runs)
+        before, behind = (end - start for start, end in number.runs)
         # over the point, next to the digits behind it
-        front = words & (_mask(whole) >> np.uint64(8 * (part + 1)))
+        front = words & (_mask(before) >> np.uint64(8 * (behind + 1)))
         front <<= _U8
-        words &= _mask(part)
+        words &= _mask(behind)
         words |= front
         return _eight_digits(words)
     mantissa: Optional[Words] = None

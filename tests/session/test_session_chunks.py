@@ -91,6 +91,25 @@ def test_columns_and_single_records_say_the_same_of_a_busy_machine(seed: int) ->
     assert any(event["finding"]["rule"] == "RUN-TIME-003" for event in events)  # type: ignore[index]
 
 
+def ranks_log(seed: int, steps: int) -> bytes:
+    """Four ranks of a host that write into one log; now and then one of them has no number for its loss."""
+    rng = random.Random(seed)
+    lines = []
+    for step in range(1, steps + 1):
+        for rank in rng.sample(range(4), 4):
+            loss = "nan" if rng.random() < 0.0004 else f"{2 + 8 / (1 + step / 150) + rng.gauss(0, 0.03):.4f}"
+            lines.append(f"[rank{rank}]: step {step} | loss {loss} | lr 3.00e-04 | norm: {rng.uniform(0.8, 1.2):.2f}")
+    return "\n".join(lines).encode() + b"\n"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_ranks_in_one_log_are_told_of_in_the_order_of_lines(seed: int) -> None:
+    data = ranks_log(seed, 3000)
+    events, findings = said(data, forever(1 << 20))
+    assert (events, findings) == said(data, forever(3000))
+    assert events
+
+
 def test_a_long_healthy_run_is_silent() -> None:
     events, findings = said(long_log(11, 9000, faults=False), forever(1 << 19))
     assert events == []
