@@ -18,8 +18,9 @@ from doctor.checks.environment.sources.npu_smi_lines import BUS, table_lines, wi
 _VERSION = re.compile(r"npu-smi\s+(\S+)\s+Version\s*[:：]\s*(\S+)", re.I)
 _BUS_CELL = re.compile(BUS)
 _NOTHING = {"", "-", "--", "NA", "N/A"}
-_HEALTH = re.compile(r"[A-Za-z][\w _/().:-]*")
+_HEALTH = re.compile(r"[A-Za-z]+(?:[ _-][A-Za-z]+)*(?:\s*[(:].*)?")
 _HEALTH_WORDS = {"OK", "WARNING", "ALARM", "CRITICAL", "UNKNOWN", "NORMAL", "FAULT", "OFFLINE", "ERROR"}
+_CHIP_NAME = re.compile(r"(?:Ascend\s?)?\d{3}[A-Za-z][\w-]*|Ascend\s?\d{3}|x{2,}", re.I)
 _ID_NAME = re.compile(r"[>\s]*(-?\d+)\s+(\S.*)")
 _CHIP = re.compile(r"[>\s]*(\d+)(?:\s+(\d+|-|NA))?")
 _TOKEN = re.compile(
@@ -81,7 +82,9 @@ class _Layout:
     usages: Optional[tuple[str, ...]] = None
     temperature_first: bool = False
     in_processes: bool = False
-    #: of a process row: how many cells its ids take, whether a chip is among them, whether a fifth column follows
+    #: of a process row: where its ids stand, how many cells they take, whether a chip is among them, whether a fifth column
+    #: follows
+    ids_at: Optional[int] = None
     id_cells: int = 1
     has_chip: Optional[bool] = None
     has_container: bool = False
@@ -162,16 +165,18 @@ def _header(line: str, layout: _Layout) -> bool:
     cells = [cell.strip() for cell in joined.rstrip("| ").split("|")]
     if "process id" in joined and ("npu" in joined or "process name" in joined):
         layout.in_processes = True
-        first = next((at for at, cell in enumerate(cells) if cell.startswith("npu")), None)
+        first = next((at for at, cell in enumerate(cells) if re.fullmatch(r"npu(?: id)?(?: chip)?", cell)), None)
         last = next((at for at, cell in enumerate(cells) if cell.startswith("process id")), None)
         if first is not None and last is not None and last > first:
-            layout.id_cells = last - first
+            layout.ids_at, layout.id_cells = first, last - first
         layout.has_chip = "chip" in joined.partition("process id")[0]
         layout.has_container = "in container" in joined
         return True
     if "name" in joined and re.search(r"\bhealth\b", joined) and ("npu" in joined or "power" in joined):
         if "health" in cells:
-            layout.health_from_right = len(cells) - cells.index("health")
+            at = cells.index("health")
+            power_at = next((place for place, cell in enumerate(cells) if cell.startswith("power")), len(cells) - 1)
+            layout.health_from_right = power_at - at + 1 if power_at > at else len(cells) - at
         power, temperature = joined.find("power"), joined.find("temp")
         layout.temperature_first = 0 <= temperature < power
         layout.in_processes = False
@@ -188,11 +193,20 @@ def _header(line: str, layout: _Layout) -> bool:
 
 
 def _name_row(cells: list[str], layout: _Layout, pending: Optional[_Device], is_cut: bool) -> Optional[_Device]:
-    at = len(cells) - layout.health_from_right
-    if at < 1 or at >= len(cells):
-        return None
+    place = len(cells) - layout.health_from_right
+    # Further to the left where somebody wrote a remark behind the row, with or without a bar of its own.
+    for at in (place, place - 1, place - 2):
+        if 1 <= at < len(cells):
+            device = _named(cells, at, pending, is_cut and at == len(cells) - 1)
+            if device is not None:
+                _condition(device, " ".join(cells[at + 1 :]), layout)
+                return device
+    return None
+
+
+def _named(cells: list[str], at: int, pending: Optional[_Device], is_partial: bool) -> Optional[_Device]:
+    """The device that a row names when its health stands in cell `at`; a partial health is not taken."""
     health = cells[at]
-    is_partial = is_cut and at == len(cells) - 1
     if health.upper() in _NOTHING:
         # A health of NA is possible, but after a name row the same place is a Bus-Id of NA.
         if pending is not None:
@@ -208,24 +222,29 @@ def _name_row(cells: list[str], layout: _Layout, pending: Optional[_Device], is_
         npu_id, name = int(cells[at - 1]), ""
     else:
         return None
-    if name.isdecimal() and (is_partial or not health):
-        return None  # the second row of a card whose Bus-Id is blank or cut
-    values = [_number(match["one"]) if match["one"] else None for match in _TOKEN.finditer(" ".join(cells[at + 1 :]))]
-    values += [None, None]
-    power, temperature = (values[1], values[0]) if layout.temperature_first else (values[0], values[1])
-    return _Device(npu_id, None, None, name, None if is_partial else health or None, power, temperature)
+    if "/" in name or ((is_partial or not health) and not _CHIP_NAME.fullmatch(name)):
+        return None  # figures, or the second row of a card whose Bus-Id is blank or cut
+    return _Device(npu_id, None, None, name, None if is_partial else health or None, None, None)
+
+
+def _condition(device: _Device, text: str, layout: _Layout) -> None:
+    """Power and temperature from the rest of the first row."""
+    values = [_number(match["one"]) if match["one"] else None for match in _TOKEN.finditer(text)]
+    first, second = (*values, None, None)[:2]
+    device.power_w, device.temperature_c = (second, first) if layout.temperature_first else (first, second)
 
 
 def _chip_row(cells: list[str], layout: _Layout, device: _Device, is_cut: bool) -> bool:
     """Fills `device` from its second row; False when the row is none. The row may be cut after any cell."""
     at = next((index for index in range(len(cells) - 1, -1, -1) if _BUS_CELL.fullmatch(cells[index])), None)
     if at is None:
-        at = len(cells) - layout.health_from_right
-        if at < 0 or at >= len(cells) or cells[at].upper() not in _NOTHING:
-            return False
-    chip = _CHIP.fullmatch(cells[at - 1]) if at >= 1 else None
-    if chip is None and at >= 1 and cells[at - 1]:
+        place = len(cells) - layout.health_from_right
+        places = [one for one in (place, place - 1, place - 2) if 1 <= one < len(cells)]
+        places = [one for one in places if cells[one].upper() in _NOTHING and (cells[one] or one == place)]
+        at = next((one for one in places if _has_chip(cells, one)), 0 if cells[0].upper() in {"NA", "-"} else None)
+    if at is None or not _has_chip(cells, at):
         return False
+    chip = _CHIP.fullmatch(cells[at - 1]) if at >= 1 else None
     if chip is not None:
         device.chip_id = int(chip.group(1))
         is_physical = layout.second_column == "phy-id" or (
@@ -238,10 +257,16 @@ def _chip_row(cells: list[str], layout: _Layout, device: _Device, is_cut: bool) 
     return True
 
 
+def _has_chip(cells: list[str], at: int) -> bool:
+    """Whether the cell before the Bus-Id is that of a chip: its number, or blank on cards without one."""
+    return at == 0 or not cells[at - 1] or _CHIP.fullmatch(cells[at - 1]) is not None
+
+
 def _measures(text: str, layout: _Layout, device: _Device, is_cut: bool) -> None:
     """Load and memory: ``0   0 / 0   29954/ 65536``. A figure at the very end of a row that was cut is not taken."""
-    tokens = [_usage(match) for match in _TOKEN.finditer(text)]
-    partial = is_cut and text.rstrip()[-1:].isalnum()
+    found = list(_TOKEN.finditer(text))
+    tokens = [_usage(match) for match in found]
+    partial = is_cut and bool(found) and found[-1].end() == len(text.rstrip())
     if tokens and not isinstance(tokens[0], tuple):
         load = tokens.pop(0)
         device.aicore_percent = None if isinstance(load, tuple) or (partial and not tokens) else load
@@ -281,7 +306,10 @@ def _number(text: str) -> float:
 
 
 def _process(cells: list[str], layout: _Layout, is_cut: bool) -> Optional[dict[str, Any]]:
-    for at in range(len(cells) - 1):
+    places = list(range(len(cells) - 1))
+    if layout.ids_at in places:  # under its own header first: a line number may stand before the row
+        places = [layout.ids_at, *(place for place in places if place != layout.ids_at)]
+    for at in places:
         ids = _PROCESS_IDS.fullmatch(cells[at])
         if ids is None:
             continue

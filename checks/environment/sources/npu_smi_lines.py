@@ -13,7 +13,20 @@ from typing import Optional
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _BARS = str.maketrans(
-    {"│": "|", "┃": "|", "｜": "|", "║": "|", "┼": "+", "─": "-", "═": "=", "\xa0": " ", "\t": " ", "\u3000": " "}
+    {
+        "│": "|",
+        "┃": "|",
+        "｜": "|",
+        "║": "|",
+        "┼": "+",
+        "─": "-",
+        "═": "=",
+        "\u200b": None,
+        "\ufeff": None,
+        "\xa0": " ",
+        "\t": " ",
+        "\u3000": " ",
+    }
 )
 _ENTITIES = (("&nbsp;", " "), ("&#160;", " "), ("&#124;", "|"), ("&#x7c;", "|"), ("&vert;", "|"))
 _BORDER = re.compile(r"[-=+]{4,}")
@@ -41,7 +54,9 @@ def table_lines(text: str) -> list[Line]:
     if "&" in text:
         for entity, char in _ENTITIES:
             text = text.replace(entity, char)
-    if "\\n" in text and re.search(r"\\n\s*[|+]", text):
+    if "\\n" in text and re.search(r"\\n(?:\s*[|+]|\")", text):
+        # a line of JSON each, as containers log, or all of them in one string
+        text = re.sub(r"\\n\"[^\n|]*$", "", text, flags=re.M)
         text = text.replace("\\r", "").replace("\\n", "\n").replace("\\t", " ")
         text = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
     raw = text.translate(_BARS).replace("\\|", "|").splitlines()

@@ -91,6 +91,14 @@ def test_a_table_cut_anywhere_says_nothing_false(layout: str) -> None:
     [
         lambda text: text.replace("  ", "&nbsp; "),
         lambda text: text.replace("|", "&#124;"),
+        lambda text: text.replace("| ", "|\u200b "),
+        lambda text: "\n".join(f"{number:4d}  {line}" for number, line in enumerate(text.splitlines())),
+        lambda text: "\n".join(f"npu.log:{number}:{line}" for number, line in enumerate(text.splitlines())),
+        lambda text: "\n".join(
+            json.dumps({"log": line + "\n", "time": "2026-03-01T1:2:3Z"}) for line in text.splitlines()
+        ),
+        lambda text: "\n".join(line + "  <-- 就是这张卡 12" * ("OK" in line) for line in text.splitlines()),
+        lambda text: "\n".join(line + " | 备注" * ("65536" in line or "OK" in line) for line in text.splitlines()),
         lambda text: json.dumps({"stdout": text}),
         lambda text: "output: " + json.dumps(text, ensure_ascii=False),
         lambda text: "\n".join(line.strip("| ") for line in text.splitlines()),
