@@ -14,11 +14,9 @@ from doctor.checks.config.judge import (
     quote,
     remove,
     rename,
-    shown,
 )
 from doctor.checks.config.spelling import home, meant, one_slip, same_in_other_words
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
-from doctor.plan.fields import CANONICAL, SPELLINGS
 from doctor.plan.names import arguments, registered
 from doctor.plan.plan import Dialect, Plan
 from doctor.plan.schema import open_sections, section_specs, sections, strict_keys
@@ -131,11 +129,11 @@ def at_name(plan: Plan, value: Value, hint: Optional[str]) -> tuple[Evidence, ..
     return (Evidence.at(place, "value", text=quote(plan, place), observed=value.name, expected=hint),)
 
 
-def _cures(plan: Plan, value: Value, hint: Optional[str]) -> Optional[tuple[Fix, ...]]:
+def cures(plan: Plan, value: Value, hint: Optional[str]) -> Optional[tuple[Fix, ...]]:
     return (rename(plan, value, hint), remove(plan, value, safe=False)) if hint else (remove(plan, value, safe=False),)
 
 
-def _question(hint: Optional[str], place: Optional[str] = None) -> Text:
+def question(hint: Optional[str], place: Optional[str] = None) -> Text:
     """Asks after the name that was meant, or says where this one belongs (`place`, "" for the top of the file)."""
     if hint:
         return Text(f" Did you mean {hint}?", f"是否想写 {hint}？")
@@ -177,7 +175,7 @@ def unknown_key_refused(plan: Plan) -> Iterator[Finding]:
             if section == "runner_config" and not plan.release.certain and hint is None:
                 continue
             place = home(plan.dialect, value.name, section) if hint is None else None
-            ask = _question(hint, place)
+            ask = question(hint, place)
             yield unknown_key_refused.finding(
                 because(
                     unknown_key_refused,
@@ -185,7 +183,7 @@ def unknown_key_refused(plan: Plan) -> Iterator[Finding]:
                     f"{section} 中没有 {value.name}。{ask.zh}",
                 ),
                 evidence=at_name(plan, value, _expected(hint, place, value.name)),
-                fixes=_cures(plan, value, hint),
+                fixes=cures(plan, value, hint),
                 key=value.key,
             )
 
@@ -220,7 +218,7 @@ def unknown_top_level(plan: Plan) -> Iterator[Finding]:
         place = home(plan.dialect, value.name) if hint is None and not value.is_mapping else None
         if hint is None and place is None and not plan.complete:
             continue
-        ask = _question(hint, place)
+        ask = question(hint, place)
         section = value.is_mapping and hint is not None
         yield unknown_top_level.finding(
             because(
@@ -229,7 +227,7 @@ def unknown_top_level(plan: Plan) -> Iterator[Finding]:
                 f"文件顶层没有 {value.name}。{ask.zh}",
             ),
             evidence=at_name(plan, value, _expected(hint, place, value.name)),
-            fixes=_cures(plan, value, hint),
+            fixes=cures(plan, value, hint),
             severity=Severity.ERROR if section else None,
             key=value.key,
         )
@@ -275,7 +273,7 @@ def unknown_key_ignored(plan: Plan) -> Iterator[Finding]:
 
 
 def _misspelt(plan: Plan, section: str, value: Value, hint: Optional[str], place: Optional[str]) -> Finding:
-    ask = _question(hint, place)
+    ask = question(hint, place)
     return unknown_key_ignored.finding(
         because(
             unknown_key_ignored,
@@ -330,135 +328,6 @@ def _closed(plan: Plan, section: str) -> bool:
     return name is not None and name.origin != "research"
 
 
-@check(
-    Rule(
-        id="CFG-KEY-004",
-        name="unknown-model-setting",
-        severity=Severity.WARNING,
-        category="config",
-        title=Text("{key} is no known setting of a model", "{key} 不是已知的模型设置"),
-        why=Text(
-            "Legacy models swallow unknown settings (**kwargs) and use the default; mcore stops with `Configuration conversion failed`.",
-            "legacy 模型会吞掉未知设置（**kwargs）并使用默认值；mcore 会报 `Configuration conversion failed`。",
-        ),
-        fix=Text("Correct the spelling or remove it.", "改正拼写或删除。"),
-        references=("mindformers/parallel_core/transformer_config_utils.py convert_to_transformer_config",),
-    )
-)
-@applies(MINDFORMERS)
-def unknown_model_setting(plan: Plan) -> Iterator[Finding]:
-    section = plan.model.section
-    known = section_specs(plan.dialect, "model" if plan.dialect is Dialect.PYNATIVE else "model.model_config").keys()
-    own = plan.dialect is Dialect.LEGACY and section.get("auto_register").given
-    for inner in section.mapping.values():
-        # A model inside the model: only slips in the sizes that every model has.
-        lacking = _sizes(inner)
-        for name, value in inner.mapping.items():
-            hint = next((word for word in lacking if one_slip(name, word)), None) if name not in known else None
-            if hint is not None and inner.name != "pet_config":
-                yield unknown_model_setting.finding(
-                    because(
-                        unknown_model_setting,
-                        f"{name} is not known.{_question(hint).en}",
-                        f"未知的 {name}。{_question(hint).zh}",
-                    ),
-                    evidence=at_name(plan, value, hint),
-                    fixes=_cures(plan, value, hint),
-                    key=value.key,
-                )
-    for name, value in section.mapping.items():
-        if name in known:
-            continue
-        hint = meant(name, known - section.mapping.keys(), 0.8)
-        if hint is None and (plan.dialect is Dialect.LEGACY or own):
-            continue
-        ask = _question(hint)
-        mcore = plan.dialect is Dialect.MCORE and plan.trains
-        yield unknown_model_setting.finding(
-            because(unknown_model_setting, f"{name} is not known.{ask.en}", f"未知的 {name}。{ask.zh}"),
-            evidence=at_name(plan, value, hint),
-            fixes=_cures(plan, value, hint),
-            severity=Severity.ERROR if mcore and hint else None if hint else Severity.INFO,
-            key=value.key,
-        )
-
-
-def _sizes(model: Value) -> list[str]:
-    """The spellings of sizes that a model does not give under any name."""
-    given = {CANONICAL.get(name, name) for name in model.mapping}
-    return sorted(word for name in _SHAPING - given for word in SPELLINGS[name] if len(word) > 6)
-
-
-@check(
-    Rule(
-        id="CFG-KEY-018",
-        name="model-setting-in-other-words",
-        severity=Severity.WARNING,
-        category="config",
-        title=Text("{owner} does not read {key}", "{owner} 不读取 {key}"),
-        why=Text(
-            "A legacy model swallows names that it does not know (**kwargs) and builds itself with its default.",
-            "legacy 模型会吞掉未知名称（**kwargs），并按默认值构建。",
-        ),
-        fix=Text("Use the name of this class.", "使用该类自己的名称。"),
-        references=("mindformers/models/configuration_utils.py PretrainedConfig.__init__",),
-    )
-)
-@applies((Dialect.LEGACY,))
-def other_words(plan: Plan) -> Iterator[Finding]:
-    section = plan.model.section
-    owner = plan.model.type.words
-    taken = arguments("config", owner)
-    if taken is None or section.get("auto_register").given:
-        return
-    for name, value in section.mapping.items():
-        part = next((part for part in ("parallel_config", "moe_config") if name in strict_keys(part)), None)
-        if part is not None and name not in taken[0] and not plan.root.get(part, name).given:
-            yield other_words.finding(
-                because(other_words, f"{name} belongs into {part}.", f"{name} 应写在 {part} 中。"),
-                evidence=at_name(plan, value, f"{part}.{name}"),
-                fixes=(remove(plan, value, safe=False),),
-                owner=owner,
-                key=value.key,
-            )
-            continue
-        own = same_in_other_words(name, taken[0] - section.mapping.keys()) if name not in taken[0] else None
-        if own is None or CANONICAL.get(own) not in _SHAPING or _given_otherwise(section, own, name):
-            continue
-        yield other_words.finding(
-            because(
-                other_words,
-                f"{owner} calls it {own}: {shown(value)} has no effect.",
-                f"{owner} 中对应的名称是 {own}：{shown(value)} 不生效。",
-            ),
-            evidence=at_name(plan, value, own),
-            fixes=(rename(plan, value, own),),
-            owner=owner,
-            key=value.key,
-        )
-
-
-def _given_otherwise(section: Value, own: str, name: str) -> bool:
-    """Whether the section gives the field under a third name, which the class may read."""
-    return any(section.get(word).given for word in SPELLINGS.get(CANONICAL[own], ()) if word != name)
-
-
-#: fields that decide what the model is
-_SHAPING = frozenset(
-    (
-        "num_layers",
-        "hidden_size",
-        "num_attention_heads",
-        "num_query_groups",
-        "ffn_hidden_size",
-        "vocab_size",
-        "seq_length",
-        "compute_dtype",
-        "params_dtype",
-    )
-)
-
-
 RENAMED_SECTIONS = {
     "parallel_config": "parallelism",
     "runner_config": "training",
@@ -495,7 +364,7 @@ def unknown_pynative_key(plan: Plan) -> Iterator[Finding]:
             place = home(plan.dialect, value.name, section) if hint is None else None
             if open_section and hint is None and place is None:
                 continue
-            ask = _question(hint, place)
+            ask = question(hint, place)
             yield unknown_pynative_key.finding(
                 because(
                     unknown_pynative_key,
@@ -503,7 +372,7 @@ def unknown_pynative_key(plan: Plan) -> Iterator[Finding]:
                     f"{section} 中没有 {value.name}。{ask.zh}",
                 ),
                 evidence=at_name(plan, value, _expected(hint, place, value.name)),
-                fixes=_cures(plan, value, hint),
+                fixes=cures(plan, value, hint),
                 severity=Severity.WARNING if open_section else None,
                 key=value.key,
             )
@@ -526,7 +395,7 @@ def unknown_trainer_key(plan: Plan) -> Iterator[Finding]:
         known: set[str] = set(section_specs(plan.dialect, section))
         for value, hint in _unknown(plan, section, known):
             where = section or "the file"
-            ask = _question(hint)
+            ask = question(hint)
             yield unknown_trainer_key.finding(
                 because(
                     unknown_trainer_key,
@@ -534,7 +403,7 @@ def unknown_trainer_key(plan: Plan) -> Iterator[Finding]:
                     f"{section or '文件顶层'} 中没有 {value.name}。{ask.zh}",
                 ),
                 evidence=at_name(plan, value, hint),
-                fixes=_cures(plan, value, hint),
+                fixes=cures(plan, value, hint),
                 key=value.key,
             )
 
