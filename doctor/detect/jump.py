@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from doctor.detect.alarm import QUIET, Alarm, Detector, number, seen
+from doctor.detect.flat import UNTRAINED
 from doctor.detect.level import EARLY, LossLevel
 from doctor.detect.window import median, spread
 from doctor.finding import Severity
@@ -28,7 +29,9 @@ WINDOW = 32
 #: the first steps of a run swing; healthy runs have doubled their loss at step 2
 GRACE = 20
 #: but not, once ten have been seen, to this many times the first
-ABOVE_START = 1.5
+ABOVE_START = 1.2
+#: nor, for a model that begins with guessing, at any step to this many times its first loss
+WILD_START = 3.0
 FEWEST = 10
 #: below this share of the start, each batch that is not known by heart stands out
 NOTHING_LEFT = 0.12
@@ -66,6 +69,8 @@ class LossJump(Detector):
         if self.first is not None:
             return self._follow(metric, value)
         early = level.count <= GRACE and value <= ABOVE_START * level.start
+        if (early or len(self.base) < FEWEST) and self._wild(value):
+            return self._begin(metric)
         if early or len(self.base) < FEWEST:
             self._accept(value)
             return QUIET
@@ -84,13 +89,26 @@ class LossJump(Detector):
         alone = alone or (distance > SIGMAS_TOWER and value > RISE_TOWER * self.middle)
         if not alone and (self.total < ENOUGH - 1e-9 or not self._risen()):
             return QUIET
+        return self._open()
+
+    def _wild(self, value: float) -> bool:
+        return self.level.count > 3 and value > WILD_START * self.level.start >= WILD_START * UNTRAINED
+
+    def _begin(self, metric: Metric) -> Sequence[Alarm]:
+        """A loss that leaves its start upwards before there is a level that it could be compared with."""
+        self.middle = self.level.start
+        self.sigma = 0.01 * self.middle
+        self.suspects = [metric]
+        return self._open()
+
+    def _open(self) -> Sequence[Alarm]:
         self.first = self.suspects[0]
         self.peak = max(self.suspects, key=lambda item: item.loss or 0.0)
         self.age = len(self.suspects)
         self.calm = 0
         self.stays = False
         self.suspects, self.total = [], 0.0
-        level.jumping = True
+        self.level.jumping = True
         return (self._alarm("opened", "RUN-LOSS-002", None),)
 
     def end(self) -> Sequence[Alarm]:

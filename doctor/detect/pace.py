@@ -17,9 +17,10 @@ BASE = 24
 WINDOW = 16
 #: a base that varies more than this, relative to its median, is no base
 UNSTEADY = 0.35
-#: slower by this factor for this long (seconds), or by the larger one for a shorter time: on a busy machine short steps
+#: slower by this factor for this long (seconds), or by a larger one for a shorter time: on a busy machine short steps
 #: vary twofold for a while
 SLOWER, SLOW_SECONDS = 1.5, 60.0
+TWICE, TWICE_SECONDS = 2.0, 20.0
 MUCH_SLOWER, MUCH_SLOWER_SECONDS = 2.5, 4.0
 
 
@@ -89,6 +90,7 @@ class StepTime(Detector):
         ratio = middle / self.pace
         bound = 1 + 8 * self.spread
         long = ratio >= SLOWER and self.slow_seconds >= SLOW_SECONDS
+        long = long or (ratio >= TWICE and self.slow_seconds >= TWICE_SECONDS)
         strong = ratio >= MUCH_SLOWER and self.slow_seconds >= MUCH_SLOWER_SECONDS
         if self.spread > UNSTEADY or ratio < bound or not (long or strong):
             return QUIET

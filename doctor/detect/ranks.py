@@ -166,6 +166,22 @@ def _drift(curves: Sequence[RankCurve]) -> list[Alarm]:
     return []
 
 
+def _middles_of_others(values: Sequence[float]) -> list[float]:
+    """For each value the median of all but it; two values or more."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ordered = [values[index] for index in order]
+    middle = (len(values) - 1) // 2
+    out = [0.0] * len(values)
+    for place, index in enumerate(order):
+        high = ordered[middle + (place <= middle)]
+        if len(values) % 2 == 0:
+            out[index] = high
+        else:
+            low = ordered[middle - 1 + (place <= middle - 1)]
+            out[index] = 0.5 * (low + high)
+    return out
+
+
 def _left(curves: Sequence[RankCurve]) -> list[Alarm]:
     """Ranks print the loss of their own batches, and that of one leaves the level of the others for good.
 
@@ -183,8 +199,9 @@ def _left(curves: Sequence[RankCurve]) -> list[Alarm]:
         return []
     table = [[grid[at][1] or 0.0 for at in shared] for _, grid in grids]
     found: Optional[tuple[float, int, int, float]] = None
+    others = list(zip(*(_middles_of_others(column) for column in zip(*table))))
     for index, own in enumerate(table):
-        rest = [median([row[at] for other, row in enumerate(table) if other != index]) for at in range(len(shared))]
+        rest = others[index]
         gaps = [mine - theirs for mine, theirs in zip(own, rest)]
         for count in (OWN_AFTER, 2 * OWN_AFTER, 4 * OWN_AFTER):
             if len(gaps) < count + OWN_BEFORE:
