@@ -37,9 +37,11 @@ _ASKS = re.compile(
 #: how programs speak of what they do: in the future, politely, in code, of themselves
 _PROGRAM = re.compile(
     r"\b(?:will|please|recommend\w*|deprecated|by default|instead|hence|currently|currents?|note that|retries|gracefully|forcefully|profiler"
-    r"|register\w*|callback|threshold|kernels?|subprocess|it's|versions? (?:is|are))\b|`|_\w+ (?:is|are|was) |^failed to\b|\bseems? \w+ed\b",
+    r"|skip\w*|defaulting|ignor\w+|indicates?|specified|supported|do not support|does not support|waiting for all|register\w*|callback|threshold|kernels?|subprocess|it's|versions? (?:is|are))\b|`|_\w+ (?:is|are|was) |^failed to\b|\bseems? \w+ed\b",
     re.IGNORECASE | re.ASCII,
 )
+#: a whole sentence with its full stop
+_SENTENCE = re.compile(r"^[A-Z`](?:\S+\s+){7,}\S+\.$", re.DOTALL)
 #: more words than these are a sentence of a program, unless something is asked
 _MOST_WORDS = 16
 #: how a person complains
@@ -51,7 +53,7 @@ _COMPLAINS = re.compile(
     r"|already|conflict|denied|refused|lost|gone|vanished|disappear\w*|exit\w*|quit\w*|ended|stopp?\w*|silent\w*|suddenly|corrupt\w*|broken|damaged|unstable"
     r"|oscillat\w*|fluctuat\w*|overflow\w*|forever|long|wait\w*|bound|bottleneck|starv\w*|old|incompatib\w*|invalid|always|every|only|too|without|problem)\b"
     r"|不|没|无|未|失败|报错|错误|异常|慢|卡|爆|满|溢出|超时|突|飙|跳变|发散|变|升|涨|降|高|低|过|太|震荡|振荡|抖|波动|泄漏|碎片|占|冲突|拒绝|少|缺|丢|掉"
-    r"|消失|杀|退出|闪退|中断|停|僵|夯|挂|死|损坏|很久|耗时|时间长|等待|瓶颈|旧|残留|恒定|一直|总是|为0|为零|只能|只有|仅|乱码|溢",
+    r"|消失|杀|退出|闪退|中断|停|僵|夯|挂|死|损坏|很久|耗时|时间长|等待|瓶颈|旧|残留|恒定|一直|总是|回到|变回|为0|为零|只能|只有|仅|乱码|溢",
     re.IGNORECASE | re.ASCII,
 )
 #: how a program, or a person who is content, says that all is as it should be
