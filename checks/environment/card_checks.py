@@ -23,6 +23,10 @@ def logic_id(host: Host, device: Device) -> int:
     return host.devices.index(device)
 
 
+#: health that is no fault
+_WELL = {"OK", "NA", "-", "NORMAL"}
+
+
 @host_check(
     Rule(
         id="ENV-NPU-011",
@@ -44,8 +48,10 @@ def logic_id(host: Host, device: Device) -> int:
 )
 def npu_not_healthy(host: Host) -> Iterator[Finding]:
     devices = needs_devices(host)
-    if all(device.health is None for device in devices):
-        raise Skip(Text("npu-smi shows no health column", "npu-smi 没有健康状态一栏"))
+    unknown = [device.label for device in devices if (device.health or "NA").upper() in {"NA", "-"}]
+    if unknown and all((device.health or "OK").upper() in _WELL for device in devices):
+        names = ", ".join(unknown)
+        raise Skip(Text(f"npu-smi shows no health for {names}", f"npu-smi 没有给出 {names} 的健康状态"))
     alarms = {
         (row.integer("npu_id"), row.integer("chip_id") or 0): row
         for row in host.npu.rows("alarms")
@@ -54,7 +60,7 @@ def npu_not_healthy(host: Host) -> Iterator[Finding]:
     well = [device for device in devices if (device.health or "OK").upper() == "OK"]
     for device in devices:
         health = device.health or "OK"
-        if health.upper() in {"OK", "NA", "-", "NORMAL"}:
+        if health.upper() in _WELL:
             continue
         alarm = alarms.get((device.npu_id, device.chip_id or 0))
         code = (

@@ -41,9 +41,11 @@ _VISIBLE = Text(
 )
 def device_memory_taken(host: Host) -> Iterator[Finding]:
     devices = needs_devices(host)
-    if all(device.used_mb is None or not device.total_mb for device in devices):
-        raise Skip(Text("npu-smi shows no memory figures", "npu-smi 没有给出显存数据"))
+    unknown = [device.label for device in devices if device.used_mb is None or not device.total_mb]
     busy = [device for device in devices if _is_taken(host, device)]
+    if unknown and not busy:
+        names = ", ".join(unknown)
+        raise Skip(Text(f"npu-smi shows no memory figures for {names}", f"npu-smi 没有给出 {names} 的显存数据"))
     if not busy:
         return
     free = [device for device in devices if device not in busy and (device.health or "OK").upper() == "OK"]

@@ -95,6 +95,22 @@ def test_libraries_that_npu_smi_misses(error: str, title: str) -> None:
     assert judge("ENV-NPU-003", {"npu": npu}) == [f"npu-smi does not start: {title}"]
 
 
+@pytest.mark.parametrize(
+    ("rule", "second", "expected"),
+    [
+        ("ENV-NPU-011", {"health": None}, "skipped"),
+        ("ENV-NPU-011", {"health": "NA"}, "skipped"),
+        ("ENV-NPU-011", {"health": "Offline"}, "found"),
+        ("ENV-NPU-010", {"memory_used_mb": None}, "skipped"),
+        ("ENV-NPU-010", {"memory_used_mb": 60000}, "found"),
+    ],
+)
+def test_one_card_that_tells_nothing_is_not_called_well(rule: str, second: dict[str, Any], expected: str) -> None:
+    card = {"npu_id": 0, "name": "910B3", "health": "OK", "memory_used_mb": 3300, "memory_total_mb": 65536}
+    facts = {"npu": {"devices": [card, {**card, "npu_id": 1, **second}]}}
+    assert state(CHECKS[rule], facts) == expected
+
+
 def load(path: Path) -> tuple[dict[str, Any], list[str]]:
     document = json.loads(path.read_text(encoding="utf-8"))
     return document["facts"], sorted(document["expect"])
