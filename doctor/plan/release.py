@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from typing import Optional
 
 from doctor.finding import Text
 from doctor.plan.names import releases, version_key
+
+
+_BETA = re.compile(r"\d[.-]?(?:a|b|alpha|beta|dev)\d*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,9 @@ class Release:
 
     @property
     def bounds(self) -> tuple[str, ...]:
-        """The versions to compare with: the given one itself, else all candidates."""
-        return (self.version,) if self.certain else self.candidates
+        """The versions to compare with: the given one itself, else all candidates (also of a beta, which may lack what
+        its release brought)."""
+        return (self.version,) if self.certain and not _BETA.search(self.version) else self.candidates
 
     def has(self, versions: Iterable[str]) -> bool:
         """Whether some candidate is among `versions`."""
@@ -60,6 +65,9 @@ def named(version: str, how: str) -> Release:
     """The release of a version string; between two known releases both are candidates (their names are joined)."""
     known = releases()
     wanted = version_key(version)
+    if _BETA.search(version) and wanted in map(version_key, known):
+        # 1.6.0-beta1 still has what 1.6.0 removed
+        return Release(version, tuple(item for item in known if version_key(item) <= wanted)[-2:], how)
     if version in known:
         return Release(version, (version,), how)
     same = [item for item in known if version_key(item) == wanted]
