@@ -88,7 +88,9 @@ class Scanner:
 
     def scan(self, chunk: Chunk, candidates: Optional[Iterable[tuple[int, int]]] = None) -> list[Hit]:
         """The hits that this chunk settles, in the order of lines. `candidates` are what `look` found in its lines."""
-        state = self._sources.setdefault(chunk.source, SourceState())
+        state = self._sources.get(chunk.source)
+        if state is None:
+            state = self._sources[chunk.source] = SourceState()
         data = normal(chunk.data) if candidates is None else chunk.data
         if candidates is None:
             candidates = self.finder.find(data)
@@ -168,6 +170,8 @@ class Scanner:
 
     def _settle(self, state: SourceState[Hit], fresh: list[Hit], final: bool) -> list[Hit]:
         """Hands out what is decided, keeps what must wait."""
+        if not fresh and not state.pending:
+            return []
         out: list[Hit] = []
         waiting: list[Hit] = []
         for hit in [*state.pending, *fresh]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from time import process_time
 from typing import TYPE_CHECKING, Optional, Union
 
 from doctor.detect.alarm import Alarm
@@ -42,8 +43,8 @@ RARE = 8
 _WAITS = frozenset(("hccl-timeout", "network-link"))
 #: points of all rank curves together
 MOST_POINTS = 1 << 17
-#: seconds between two comparisons of ranks while a run is followed
-COMPARE_EVERY = 5.0
+#: seconds between two comparisons of ranks while a run is followed, and the part of the time that they may take
+COMPARE_EVERY, COMPARE_SHARE = 5.0, 0.005
 #: the comparisons across ranks and the last judgement on processes raise alarms under these names
 _SAVED = mark_id("saved")
 #: kinds of logs that hold no step lines
@@ -88,7 +89,7 @@ class DiagnosisSession:
         self._kept: dict[str, int] = {}
         #: what was last said of each rule that is open
         self._said: dict[str, Finding] = {}
-        self._compared_at: Optional[float] = None
+        self._compare_next = 0.0
         self._compared: dict[str, Alarm] = {}
         self.ended = False
         self._code: Optional[int] = None
@@ -131,9 +132,10 @@ class DiagnosisSession:
         for origin, stream in self.streams.items():
             for alarm in stream.tick(now):
                 events.extend(self._take(origin, alarm))
-        if self._compared_at is None or now - self._compared_at >= COMPARE_EVERY:
-            self._compared_at = now
+        if now >= self._compare_next:
+            began = process_time()
             events.extend(self._compare())
+            self._compare_next = now + max(COMPARE_EVERY, (process_time() - began) / COMPARE_SHARE)
         return events
 
     def host(self, sample: HostSample) -> list[Event]:

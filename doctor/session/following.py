@@ -18,6 +18,8 @@ from doctor.session.writers import written_now
 
 #: seconds between two looks at the clock, at whether anyone still writes, and at the machine
 TICK, LOOK, SAMPLE = 0.5, 2.0, 10.0
+#: part of the time that looking for who writes may take: on a machine with many processes it happens less often
+LOOK_SHARE = 0.005
 #: a run whose logs say that it is over is over when nothing was written for this long
 QUIET = 2.0
 #: and one whose writers were seen and are gone, for this long
@@ -31,7 +33,7 @@ class RunWatch:
         self.session = session
         self.paths = [Path(path) for path in paths]
         self.follower = Follower(paths, state)
-        self._ticked = self._looked = self._sampled = 0.0
+        self._ticked = self._next_look = self._sampled = 0.0
         self._written_at = time.monotonic()
         self._writer_seen = False
         self._writer_gone = False
@@ -49,9 +51,9 @@ class RunWatch:
         if now - self._ticked >= TICK:
             self._ticked = now
             events.extend(self.session.tick(now))
-        if now - self._looked >= LOOK:
-            self._looked = now
+        if now >= self._next_look:
             self._look()
+            self._next_look = now + max(LOOK, (time.monotonic() - now) / LOOK_SHARE)
         if self._writer_seen and not self._writer_gone and now - self._sampled >= SAMPLE:
             # The run is on this machine: someone here writes its logs.
             self._sampled = now
