@@ -62,7 +62,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state",
         metavar="FILE",
-        help=Help("remember there how far was read, and go on from it", "在该文件中记录读取位置，下次从此继续"),
+        help=Help(
+            "remember there how far was read, and go on from it without saying again what was said",
+            "在该文件中记录读取位置，下次从此继续，已报告过的不再重复",
+        ),
     )
     parser.add_argument(
         "--run-config",
@@ -172,7 +175,12 @@ def _follow(args: argparse.Namespace, session: Any, tell: Any, sinks: Sequence[A
                 Text(f"{path}: there is no such file or folder.", f"{path}：文件或目录不存在。"),
                 Text("Check the path; `ls` its folder.", "请检查路径，可用 `ls` 查看其所在目录。"),
             )
-    watch = RunWatch(session, args.paths, _load_state(args.state))
+    state = _load_state(args.state)
+    if state is not None:
+        from doctor.session.replay import replay
+
+        replay(session, state, args.paths)
+    watch = RunWatch(session, args.paths, state)
     stopped = False
     with _StopSignals():
         try:
