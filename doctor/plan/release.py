@@ -13,7 +13,6 @@ from typing import Optional
 from doctor.finding import Text
 from doctor.plan.names import releases, version_key
 
-
 _BETA = re.compile(r"\d[.-]?(?:a|b|alpha|beta|dev)\d*", re.IGNORECASE)
 
 
