@@ -8,6 +8,7 @@ import os
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -20,6 +21,8 @@ from doctor.language import Help
 if TYPE_CHECKING:
     from doctor.session.incidents import Event
 
+#: seconds between two saves of the state
+SAVE_EVERY = 10.0
 FORMATS = ("text", "jsonl")
 DESCRIPTION = Text(
     "Reads the logs of a run and says what is wrong, live until the run ends, or once to the end of the logs.",
@@ -182,9 +185,14 @@ def _follow(args: argparse.Namespace, session: Any, tell: Any, sinks: Sequence[A
         replay(session, state, args.paths)
     watch = RunWatch(session, args.paths, state)
     stopped = False
+    saved = time.monotonic()
     with _StopSignals():
         try:
             while not watch.over:
+                if args.state and time.monotonic() - saved > SAVE_EVERY:
+                    # Whoever is killed without a word goes on from here.
+                    _save_state(watch, args.state)
+                    saved = time.monotonic()
                 events = watch.step()
                 if events:
                     tell(events)
