@@ -37,7 +37,8 @@ _ASKS = re.compile(
 #: how programs speak of what they do: in the future, politely, in code, of themselves
 _PROGRAM = re.compile(
     r"\b(?:will|please|recommend\w*|deprecated|by default|instead|hence|currently|currents?|note that|retries|gracefully|forcefully|profiler"
-    r"|skip\w*|defaulting|ignor\w+|indicates?|specified|supported|do not support|does not support|waiting for all|register\w*|callback|threshold|kernels?|subprocess|it's|versions? (?:is|are))\b|`|_\w+ (?:is|are|was) |^failed to\b|\bseems? \w+ed\b",
+    r"|skip\w*|default\w*|ignor\w+|indicates?|specified|supported|do not support|does not support|do not|waiting for all|register\w*"
+    r"|callback|threshold|kernels?|subprocess|it's|versions? (?:is|are)|the cpu device)\b|`|_\w+ (?:is|are|was) |^failed to\b",
     re.IGNORECASE | re.ASCII,
 )
 #: a whole sentence with its full stop
@@ -75,6 +76,8 @@ def is_question(text: str) -> bool:
         return False
     if _ASKS.search(stripped):
         return True
+    if len(stripped.split()) > _MOST_WORDS or _PROGRAM.search(stripped) or _SENTENCE.match(stripped):
+        return False
     return any(_COMPLAINS.search(clause) and not _REASSURES.search(clause) for clause in _CLAUSE.split(stripped))
 
 
