@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from doctor.match import regex
 from doctor.match.condition import Sighting, SourceState, nearest, past
@@ -59,12 +59,12 @@ class Scanner:
         self,
         pack: Pack,
         facts: Optional[Mapping[str, Any]] = None,
-        finder: Optional[str] = None,
+        finder: Union[str, Finder, None] = None,
         words: Sequence[bytes] = (),
     ) -> None:
         self.pack = pack
         self.facts = dict(facts or {})
-        self.finder: Finder = make_finder(pack, finder, words)
+        self.finder: Finder = make_finder(pack, finder, words) if finder is None or isinstance(finder, str) else finder
         #: (rule, source) -> how often and where last
         self.tallies: dict[tuple[str, str], Tally] = {}
         self._compiled: dict[int, re.Pattern[bytes]] = {}

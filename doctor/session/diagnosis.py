@@ -17,6 +17,7 @@ from doctor.detect.ranks import judge as judge_ranks
 from doctor.detect.stream import RankStream
 from doctor.finding import Finding, Severity
 from doctor.match.aside import Progress, sift
+from doctor.match.finder import Finder
 from doctor.match.pack import Pack
 from doctor.match.reason import evidence_of, reason
 from doctor.match.scan import Hit, Scanner
@@ -64,7 +65,7 @@ class DiagnosisSession:
         *,
         eager: bool = False,
         on_metric: Optional[Callable[[Metric], None]] = None,
-        finder: Optional[str] = None,
+        finder: Union[str, Finder, None] = None,
         place: str = "PATH",
     ) -> None:
         self.pack = pack

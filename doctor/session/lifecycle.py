@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Optional
 
 from doctor.detect.facts import RunFacts
@@ -108,6 +108,7 @@ class Mark:
             return None
 
 
+@lru_cache(maxsize=2)
 def with_marks(pack: Pack) -> Pack:
     """The pack together with the marks, to be scanned for in one go."""
     return Pack([*pack.rules, *_mark_rules()], key=f"{pack.key}+marks-{_fingerprint()}" if pack.key else "")

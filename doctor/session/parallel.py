@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Optional
 
@@ -16,12 +15,15 @@ from doctor.detect.alarm import Alarm
 from doctor.detect.facts import RunFacts
 from doctor.detect.stream import RankStream
 from doctor.errors import UsageError
+from doctor.match.finder import Finder, make_finder
 from doctor.match.pack import Pack
 from doctor.match.scan import Hit, Tally
 from doctor.records.discover import LogFile
+from doctor.records.metrics import WORDS
 from doctor.records.record import Notice
 from doctor.session.advice import Saves
 from doctor.session.incidents import Event, Origin
+from doctor.session.lifecycle import with_marks
 from doctor.session.traces import Source, Traces
 
 #: bytes in all from which starting processes pays
@@ -72,6 +74,8 @@ def cores() -> int:
 
 def read_parts(pack: Pack, facts: RunFacts, logs: Sequence[LogFile]) -> Iterator[Part]:
     """The parts in the order of the logs. All logs of one rank are in one part: they are judged together."""
+    from concurrent.futures import ProcessPoolExecutor
+
     tasks = _tasks(logs, cores() * TASKS_PER_CORE)
     with ProcessPoolExecutor(min(cores(), len(tasks)), initializer=_prepare, initargs=(pack,)) as pool:
         yield from pool.map(_read, [(replace(facts), task) for task in tasks])
@@ -86,11 +90,12 @@ def _tasks(logs: Sequence[LogFile], count: int) -> list[list[LogFile]]:
     return [[log for group in groups[at : at + size] for log in group] for at in range(0, len(groups), size)]
 
 
-_PACK: list[Pack] = []
+#: of a worker: the rules, and what it has learnt about the lines of the logs that it has read
+_KNOWN: list[tuple[Pack, Finder]] = []
 
 
 def _prepare(pack: Pack) -> None:
-    _PACK[:] = [pack]
+    _KNOWN[:] = [(pack, make_finder(with_marks(pack), words=WORDS))]
 
 
 def _read(task: tuple[RunFacts, list[LogFile]]) -> Part:
@@ -98,7 +103,8 @@ def _read(task: tuple[RunFacts, list[LogFile]]) -> Part:
     from doctor.session.reading import read_logs
 
     facts, logs = task
-    session = DiagnosisSession(_PACK[0])
+    pack, finder = _KNOWN[0]
+    session = DiagnosisSession(pack, finder=finder)
     session.facts.__dict__.update(facts.__dict__)
     session.alarms = []
     events: list[Event] = []
