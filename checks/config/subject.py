@@ -100,6 +100,8 @@ def facts(plan: Plan) -> dict[str, Any]:
 
 def headline(plan: Plan) -> tuple[Text, ...]:
     """What was understood of the file, and the global batch, which is miscounted more often than anything else."""
+    if not plan.document.readable:
+        return (Text("a text that is not YAML yet", "尚不是合法 YAML 的文本"),)
     parts = [_DIALECTS[plan.dialect]]
     if plan.dialect.graph or plan.dialect is Dialect.PYNATIVE:
         parts.append(plan.release.describe())
