@@ -8,7 +8,7 @@ import pkgutil
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Optional
 
 from doctor.checks.environment.versions import Key, numbers, package_key, release, release_key, same_release, satisfies
@@ -116,6 +116,10 @@ class Table:
 
     def known_cann(self) -> tuple[str, ...]:
         """Every CANN release that any section names, oldest first."""
+        return self._known_cann
+
+    @cached_property
+    def _known_cann(self) -> tuple[str, ...]:
         named = {
             release(name)
             for section in ("mindspore", "mindformers", "cann_driver", "torch_npu")

@@ -43,9 +43,9 @@ def test_a_card_that_is_too_small_is_an_error_before_the_launch(doctor) -> None:
 
 
 def test_check_says_the_same_when_it_knows_the_card(doctor) -> None:  # type: ignore[no-untyped-def]
-    done = doctor("check", str(CONFIG), "--device-memory", "32GB", "--only", "CFG-MEM", "--format", "json")
+    done = doctor("check", str(CONFIG), "--device-memory", "32GB", "--only", "CFG-MEM-001", "--format", "json")
     assert [finding["rule"] for finding in json.loads(done.stdout)["findings"]] == ["CFG-MEM-001"]
-    done = doctor("check", str(CONFIG), "--only", "CFG-MEM", "--format", "json")
+    done = doctor("check", str(CONFIG), "--only", "CFG-MEM-001", "--format", "json")
     assert [outcome["state"] for outcome in json.loads(done.stdout)["outcomes"]] == ["skipped"]
 
 
