@@ -21,6 +21,7 @@ _MARKER = re.compile(r"(?:<{7}|={7}|>{7}|\|{7})(?:[ \t]|$)")
 _FULL_WIDTH = re.compile("[：“”‘’，【】]")
 _NO_BLANK = re.compile(r"(?:- )?[A-Za-z_][\w.-]*:[^\s:/\\]")
 _NAMED = re.compile(r"(?:- )?(?:\"[^\"]*\"|'[^']*'|[^\s\"'\[\]{},#&*!|>%@`][^\n]*?):(?:\s|$)")
+_BARE = re.compile(r"(?:- )?[A-Za-z_][\w.-]*")
 _WORDS = re.compile(r"[A-Za-z_][\w.-]*[ \t]*(?:=[ \t]*|[ \t])\S")
 
 
@@ -52,6 +53,8 @@ def slip(text: str, error: yaml.MarkedYAMLError) -> Slip:
         kind = _fault(lines[line])
         if kind is not None:
             return Slip(line, kind)
+    if above is not None and _BARE.fullmatch(_without_comment(lines[above]).strip()):
+        return Slip(above, "missing-colon")
     quoted = _open_quote(lines, at)
     if quoted is not None:
         return Slip(quoted, "open-quote")

@@ -25,6 +25,7 @@ def broken(line: str, name: str = "run.yaml") -> Document:
         ("  weight_decay:0.1", "missing-blank"),
         ("  weight_decay 0.1", "missing-colon"),
         ("  weight_decay = 0.1", "missing-colon"),
+        ("  schedule\n    decay: 0.1", "missing-colon"),
         ("  weight_decay：0.1", "full-width"),
         ("  weight_decay: “0.1", None),
         ('  weight_decay: "0.1', "open-quote"),

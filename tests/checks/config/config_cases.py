@@ -630,6 +630,7 @@ BAD: tuple[Case, ...] = (
     Case("CFG-MOD-005", "pynative", {f"{_D}.dataloader.config.seq_length": 0}),
     Case("CFG-KEY-003", "legacy", {f"{_D}.max_len": 4096}),
     Case("CFG-KEY-003", "legacy", {f"{_R}.clip_norm": 1.0, f"{_R}.max_grad_norm": Drop}, key=f"{_R}.clip_norm"),
+    Case("CFG-TYP-014", "mcore", {f"{_M}.num_experts": -1}),
 )
 
 GOOD: tuple[Case, ...] = (
