@@ -78,7 +78,8 @@ class LossJump(Detector):
             self._accept(value)
             return QUIET
         distance = (value - self.middle) / self.sigma
-        self.total = max(0.0, self.total + min(distance, MOST) - ALLOWED)
+        # One that is below its level takes no more away than one that is at it: a swing has both.
+        self.total = max(0.0, self.total + max(0.0, min(distance, MOST)) - ALLOWED)
         if not self.total:
             self.suspects.clear()
         if distance > ALLOWED:

@@ -11,7 +11,7 @@ from doctor.detect.alarm import QUIET, Alarm, Detector, number, seen
 from doctor.detect.facts import RunFacts
 from doctor.detect.flat import FIRST_STEPS, UNTRAINED
 from doctor.detect.level import LossLevel
-from doctor.detect.window import mean, slope
+from doctor.detect.window import mean, rise_of, slope
 from doctor.finding import Severity
 from doctor.records.record import Metric
 
@@ -23,7 +23,7 @@ TOO_MUCH = {2: (0.25, 13.0), 4: (0.13, 13.0), 8: (0.08, 12.0), 16: (0.06, 12.0)}
 #: The more windows there were, the lower the best of them is by chance. In runs up to the first number of steps these
 #: shares of the bounds are enough; from the second on the whole of them is needed.
 SHORT, LONG = 600, 4000
-SHORT_RISE, SHORT_ERRORS = 0.65, 0.72
+SHORT_RISE, SHORT_ERRORS = 0.5, 0.6
 #: A straight line through the blocks of a window rises: by this many of its standard errors, and by this share of the
 #: level. In windows of 32 steps and more the 21 public healthy curves, 20,000 steps long, reach 5.1 errors.
 TREND = (4, 6, 8, 12, 16)
@@ -184,10 +184,12 @@ class LossRise(Detector):
 def _climbs(means: Sequence[float], variance: float) -> bool:
     """Whether a line through means of blocks, whose single losses have that variance, rises beyond doubt."""
     count = len(means)
+    middle, average = (count - 1) / 2, mean(means)
+    if rise_of(means) * count < TREND_RISE * abs(average):  # nearly always; the rest costs more
+        return False
     rise, surely = slope(means)
-    middle = (count - 1) / 2
     error = (variance / BLOCK / sum((at - middle) ** 2 for at in range(count))) ** 0.5
-    if rise <= 0 or rise * count < TREND_RISE * abs(mean(means)):
+    if rise <= 0:
         return False
     # What the blocks scatter about the line counts too, but few blocks tell little of it.
     return rise > TREND_ERRORS * error and surely > (SCATTER if count >= 8 else SCATTER_FEW)

@@ -23,6 +23,8 @@ RHYTHMS = {
 SHORT = 32
 #: noise relative to the level: what a rhythm must have, and what is a swing by itself
 LEAST_SWING = 0.04
+#: what a rhythm must have where the swing has grown as much as `MUCH_WILDER` says
+SMALL_SWING = 0.02
 WILD_SWING = 0.35
 #: how many times calmer the run must have been before: for noise, and for a rhythm of more than two steps, which batches
 #: that come round in the same order have as well
@@ -89,7 +91,8 @@ class LossSwings(Detector):
     def _in_rhythm(self, values: list[float]) -> bool:
         level = self.level
         deviation = _deviation(values[-24:])
-        if deviation > LEAST_SWING * level.middle:
+        least = SMALL_SWING if deviation > MUCH_WILDER * self.least else LEAST_SWING
+        if deviation > least * level.middle:
             # A swing that was there from the start has nothing to be compared with.
             grown = deviation / self.least if self.least < float("inf") else CALMER_ZIGZAG
             if (

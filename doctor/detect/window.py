@@ -39,6 +39,14 @@ def spread(values: Sequence[float]) -> float:
     return 0.8862269254527580 * sum(abs(b - a) for a, b in zip(values, values[1:])) / (len(values) - 1)
 
 
+def rise_of(values: Sequence[float]) -> float:
+    """Least-squares slope per step of two values or more."""
+    count = len(values)
+    middle, average = (count - 1) / 2, mean(values)
+    rise = sum((index - middle) * (value - average) for index, value in enumerate(values))
+    return rise / (count * (count * count - 1) / 12)
+
+
 def slope(values: Sequence[float]) -> tuple[float, float]:
     """Least-squares slope per step and its t value; (0, 0) when there are fewer than three points."""
     count = len(values)
