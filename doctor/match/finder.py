@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from doctor.match.shapes import ShapeFinder
 
 #: below this much text in all, building an automaton costs more than it saves
-_LITTLE = 128 * 1024
+_LITTLE = 32 * 1024
 
 
 class Finder(Protocol):

@@ -114,7 +114,8 @@ class Scanner:
                 state.ranks.add(setting.rank)
             offset = chunk.offset + starts.of(number - chunk.first_line, start)
             fresh.extend(self._on_line(state, Hit("", chunk.source, number, offset, plain, setting=setting), found))
-        state.line = chunk.first_line + count_lines(data) - (1 if data.endswith(b"\n") else 0)
+        if fresh or state.pending:  # they are judged by how far the source was read
+            state.line = chunk.first_line + count_lines(data) - (1 if data.endswith(b"\n") else 0)
         state.tail = (state.tail + data)[-_TAIL:] if len(data) < _TAIL else data[-_TAIL:]
         settled = self._settle(state, fresh, final=False)
         state.forget()

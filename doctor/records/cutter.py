@@ -20,6 +20,8 @@ from doctor.records.record import Chunk
 
 #: the longest line that stays whole, and the most that is kept while a line is not complete (bytes)
 LINE_LIMIT = 1 << 20
+#: bytes of which numpy counts the line ends at a time
+_COUNTED = 1 << 17
 #: a piece of an over-long line ends behind the last of these within its last 4 KiB
 _SEPARATOR = re.compile(rb"[\s,;|}\]\x00](?=[^\s,;|}\]\x00]*\Z)")
 
@@ -92,4 +94,7 @@ def count_lines(data: bytes, start: int = 0, end: Optional[int] = None) -> int:
     size = (len(data) if end is None else end) - start
     if numpy is None or size < 1 << 14:
         return data.count(b"\n", start, end)
-    return int(numpy.count_nonzero(numpy.frombuffer(data, dtype=numpy.uint8, count=size, offset=start) == 10))
+    text = numpy.frombuffer(data, dtype=numpy.uint8, count=size, offset=start)
+    # in parts that stay in the cache
+    parts = (text[at : at + _COUNTED] for at in range(0, size, _COUNTED))
+    return sum(int(numpy.count_nonzero(part == 10)) for part in parts)
