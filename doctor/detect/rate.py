@@ -51,6 +51,8 @@ class LearningRate(Detector):
         self.last: Optional[Metric] = None
         self.rate = -1.0
         self.peak = 0.0
+        #: the highest rate of the run before it was started anew
+        self.former = 0.0
         #: steps since the rate last rose
         self.flat = 0
         self.settled = False
@@ -148,7 +150,7 @@ class LearningRate(Detector):
         ratio = rate / previous
         if not self.settled:
             return self._warming(metric, ratio, previous, rate)
-        if ratio >= JUMP and rate > 1.2 * self.top:
+        if ratio >= JUMP and rate > 1.2 * max(self.top, self.former, self.facts.learning_rate or 0.0):
             self.rising = []
             return (self._open("RUN-LR-002", metric, ("before", number(previous)), ("times", number(ratio))),)
         said: list[Alarm] = []

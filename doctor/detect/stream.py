@@ -20,6 +20,7 @@ from doctor.detect.gradient import GradientNorm
 from doctor.detect.level import LossLevel
 from doctor.detect.pace import STARVED, SaveTime, StepTime
 from doctor.detect.ranks import RankCurve
+from doctor.detect.rate import LearningRate
 from doctor.detect.resume import Resumption
 from doctor.finding import Severity
 from doctor.records.record import Metric
@@ -78,6 +79,7 @@ class RankStream:
         self.restarts = 0
         self._order: tuple[float, int] = (0.0, 0)
         self._open: dict[str, Alarm] = {}
+        self._rate: Optional[LearningRate] = None
         self._begin()
 
     def _begin(self) -> None:
@@ -85,6 +87,9 @@ class RankStream:
         self._level = next(item for item in self.detectors if isinstance(item, LossLevel))
         self._gradient = next(item for item in self.detectors if isinstance(item, GradientNorm))
         self._pace = next(item for item in self.detectors if isinstance(item, StepTime))
+        rate = next(item for item in self.detectors if isinstance(item, LearningRate))
+        rate.former = self._highest_rate()
+        self._rate = rate
         #: records since the beginning
         self.count = 0
         self.bounds: Optional[Bounds] = None
@@ -94,6 +99,11 @@ class RankStream:
         self._same = self._slow = 0
         #: up to this record all are shown
         self._news = 0
+
+    def _highest_rate(self) -> float:
+        """Of the run so far: what a schedule comes back to after a resumption is no jump."""
+        before = self._rate
+        return max(before.former, before.peak) if before is not None else 0.0
 
     def feed(self, metric: Metric, point: bool = True) -> Sequence[Alarm]:
         """The alarms of one step record. `point` is False when the curve of the rank has it already."""

@@ -14,6 +14,7 @@ from doctor.detect.processes import Trace
 from doctor.detect.processes import judge as judge_processes
 from doctor.detect.ranks import RankCurve
 from doctor.detect.ranks import judge as judge_ranks
+from doctor.detect.stream import RankStream
 from doctor.detect.window import rhythms
 from doctor.finding import Evidence
 
@@ -101,6 +102,22 @@ class TestRate:
         assert rules(falling(60), facts, lr=up) == []
         late = RunFacts(learning_rate=1e-3, warmup_steps=50)
         assert rules(falling(60), late, lr=[1e-3 * step / 600 for step in range(60)], steps=[60] * 60) == []
+
+
+class TestResumedSchedules:
+    @staticmethod
+    def said(peak: float) -> list[str]:
+        """Cosine with a restart at step 100, the run resumed at step 60 of a cycle whose rate is low by then."""
+        rates = [1e-3 * (0.51 + 0.49 * math.cos(math.pi * (step % 100) / 100)) for step in range(160)]
+        rates = [rate if step < 100 else rate * peak for step, rate in enumerate(rates)]
+        metrics = list(from_losses(falling(160), lr=rates))
+        stream = RankStream("log", 0, RunFacts())
+        found = [alarm for metric in [*metrics[:75], *metrics[65:]] for alarm in stream.feed(metric)]
+        return opened([*found, *stream.end()])
+
+    def test_the_peak_before_the_resumption_counts(self) -> None:
+        assert self.said(1.0) == []
+        assert self.said(4.0) == ["RUN-LR-002"]
 
 
 class TestRanksWithTheirOwnBatches:
