@@ -1,20 +1,24 @@
-"""``python -m tests.benchmarks``: start-up cost of the commands and the scan rate of a generated log, as a table."""
+"""``python -m tests.benchmarks``: start-up cost of the commands and the scan rate of generated logs, as tables."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Optional
 
-from tests.benchmarks.generate import write_log
-from tests.benchmarks.measure import HEADER, alternating, doctor, once, row
+from tests.benchmarks.generate import KINDS, write_log
+from tests.benchmarks.measure import HEADER, Cost, alternating, doctor, once, row
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--log-mb", type=int, default=300, help="size of the generated log")
+    parser.add_argument("--log-mb", type=int, default=300, help="size of the generated logs")
+    parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=list(KINDS), help="kinds of generated logs")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -34,15 +38,43 @@ def main() -> None:
         costs = alternating({key: value[0] for key, value in commands.items()}, args.runs, folder)
         for key, (_, goal) in commands.items():
             print(row(key, costs[key], goal))
+        scans(folder, args.log_mb, args.kinds)
+
+
+def scans(folder: Path, megabytes: int, kinds: Sequence[str]) -> None:
+    """Generated logs of each kind through ``doctor watch --once``, as a whole process; also as the base install does it."""
+    absent = folder / "absent"
+    absent.mkdir()
+    (absent / "hyperscan.py").write_text("raise ImportError\n", encoding="utf-8")
+    print(f"\ndoctor watch --once on logs of {megabytes} MB, 45 % step lines, one problem in 10,000 lines")
+    print(f"{'kind':<16} {'MB per CPU s':>12} {'without hyperscan':>18} {'MB resident':>12}   goal 200, 100 MB")
+    for kind in kinds:
         log = folder / "worker_0.log"
-        size = write_log(log, args.log_mb << 20)
-        print(f"\nscan of a generated log, {size / 1e6:.0f} MB, 45 % step lines, one problem in 10,000 lines")
-        best = min(
-            (once(doctor("watch", "--once", "--plain", str(log)), folder) for _ in range(3)), key=lambda c: c.cpu
-        )
-        print(
-            f"doctor watch --once: {size / 1e6 / best.cpu:.0f} MB per CPU second, {best.wall:.2f} s wall, {best.rss_mb:.0f} MB   goal 200, 100 MB"
-        )
+        size = write_log(log, megabytes << 20, kind=kind) / 1e6
+        command = doctor("watch", "--once", "--plain", str(log))
+        best: dict[bool, Cost] = {}
+        for _ in range(3):
+            for base in (False, True):
+                with looking_first_into(absent if base else None):
+                    cost = once(command, folder)
+                best[base] = min(best.get(base, cost), cost, key=lambda item: item.cpu)
+        rss = max(cost.rss_mb for cost in best.values())
+        print(f"{kind:<16} {size / best[False].cpu:>12.0f} {size / best[True].cpu:>18.0f} {rss:>12.0f}")
+
+
+@contextmanager
+def looking_first_into(first: Optional[Path]) -> Iterator[None]:
+    """Python looks into the folder `first` before all others, in processes started meanwhile."""
+    before = os.environ.get("PYTHONPATH")
+    if first is not None:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(first), before)))
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
+        else:
+            os.environ.pop("PYTHONPATH", None)
 
 
 if __name__ == "__main__":
