@@ -6,6 +6,7 @@ Only the standard library is imported here; ``doctor --help`` must stay quick on
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -61,8 +62,14 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # `doctor check | head -1`: the reader has what it wanted.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         return EXIT_OK
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            return _crashed(error, lang)
+        _drop_stdout()
+        _say(Text(f"doctor: cannot write: {error.strerror}.", f"doctor：无法写出：{error.strerror}。").pick(lang))
+        return EXIT_USAGE
     except Exception as error:  # noqa: BLE001 - the last boundary: a bug of ours is said so, in one line
         return _crashed(error, lang)
     return code
@@ -250,11 +257,21 @@ def _early_lang(words: Sequence[str]) -> Optional[str]:
 
 
 def _prepare_streams() -> None:
-    """A character that the locale cannot show becomes an escape instead of an exception."""
+    """A character that the locale cannot show becomes an escape instead of an exception; what goes to a
+    stream that was closed (``>&-``) goes nowhere, and the exit code still tells."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         reconfigure: Any = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+
+
+def _drop_stdout() -> None:
+    """Sends what is still buffered nowhere, so that the interpreter does not fail over it when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(line: str) -> None:

@@ -91,3 +91,12 @@ def test_help_imports_nothing_heavy(command: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_and_a_closed_stdout_are_no_bugs_of_ours() -> None:
+    command = f"{sys.executable} -m doctor rules CFG-PAR-001"
+    full = subprocess.run(["/bin/sh", "-c", f"{command} > /dev/full"], capture_output=True, text=True, check=False)
+    assert full.returncode == 2 and full.stderr == "doctor: cannot write: No space left on device.\n"
+    closed = subprocess.run(["/bin/sh", "-c", f"{command} >&-"], capture_output=True, text=True, check=False)
+    assert closed.returncode == 0 and closed.stderr == ""

@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 from machines import CANN, Card, Tree, hbm_table
 
+from doctor import registry, runner
 from doctor.checks.environment.collect import collect
+from doctor.checks.environment.host import from_document
 from doctor.checks.environment.sources import cann, commands, driver, hccn, launch, npu, npu_smi_details, system
 from doctor.checks.environment.sources.commands import Command, run_all
 from doctor.checks.environment.sources.machine import text_of
+from doctor.checks.environment.subject import Inspection
 
 
 @pytest.fixture
@@ -225,6 +228,23 @@ def test_the_working_folder_is_not_searched_for_tools(tree: Tree, monkeypatch: p
     tree.env(PATH=".:")
     npu_facts(tree)
     assert not Path("ran").exists()
+
+
+def test_a_table_that_breaks_off_is_a_tool_that_hangs(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cards of the first half speak for themselves only: none is called dropped, and none well for the others."""
+    table = hbm_table([Card(number) for number in range(8)])
+    half = table[: table.index("| 5 ")]
+    tree.driver().devices().file("/usr/local/bin/npu-smi", f"#!/bin/sh\ncat <<'END'\n{half}\nEND\nsleep 60\n", 0o755)
+    monkeypatch.setattr(npu, "NPU_SMI_TIMEOUT", 0.5)
+    facts = collect(tree.machine())
+    assert facts["npu"]["error_kind"] == "timeout" and len(facts["npu"]["devices"]) == 5
+    facts["host"] = {**facts["host"], "memory": None, "cpu": None}
+    host = from_document({"facts": facts}, "")
+    assert host is not None and host.device_count == 8
+    checks = [check for check in registry.checks("environment") if check.rule.id.startswith("ENV-NPU-0")]
+    outcomes = {outcome.rule: outcome for outcome in runner.run_checks(checks, Inspection((host,), ({},)))}
+    assert {rule for rule, outcome in outcomes.items() if outcome.findings} == {"ENV-NPU-004"}
+    assert {outcomes[rule].state for rule in ("ENV-NPU-010", "ENV-NPU-011", "ENV-NPU-012")} == {"skipped"}
 
 
 # -------------------------------------------------------------------------- commands

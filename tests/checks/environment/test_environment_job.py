@@ -285,3 +285,28 @@ def test_texts(text: str, gone: str, kept: str) -> None:
     clean = Redactor().text(text)
     assert gone not in clean and kept in clean
     assert Redactor().text(text) == clean
+
+
+def test_a_file_given_twice_is_one_node(tmp_path: Path) -> None:
+    file = tmp_path / "host.json"
+    file.write_text(json.dumps(healthy("node-1")), encoding="utf-8")
+    assert len(subject.load(None, Options(hosts=(str(file), str(file)))).hosts) == 1
+
+
+def test_other_versions_come_with_the_command_for_the_odd_node(tmp_path: Path) -> None:
+    """Three nodes, one of an older MindSpore and CANN: that one is to follow the others, with the pip of its interpreter."""
+    odd = healthy("node-3")
+    odd["facts"]["packages"]["mindspore"] = odd["facts"]["mindspore"]["version"] = "2.7.1"
+    odd["facts"]["cann"]["version"] = "8.3.RC1"
+    odd["facts"]["python"]["executable"] = "/opt/other/bin/python"
+    findings = judged(tmp_path, odd, healthy("node-1"), healthy("node-2"))["ENV-JOB-001"]
+    commands = {finding.title.en.split()[-1]: finding.fixes[0].command for finding in findings}
+    assert commands["MindSpore"] == "/opt/other/bin/python -m pip install mindspore==2.7.2"
+    assert "Ascend-cann-toolkit_8.5.0_linux-aarch64.run" in commands["CANN"]
+
+
+def test_a_file_too_large_for_a_host_is_said_to_be_too_large(tmp_path: Path) -> None:
+    file = tmp_path / "host.json"
+    file.write_bytes(b" " * (subject.LIMIT + 1))
+    with pytest.raises(UsageError, match="larger than 32 MiB"):
+        subject.load(None, Options(hosts=(str(file),)))

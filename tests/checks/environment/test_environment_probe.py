@@ -98,6 +98,14 @@ def test_mindformers_from_source(tmp_path: Path) -> None:
     assert facts["version_map"]["mf"]["1.8.0"]["prefer"] == "2.7.2"
 
 
+def test_a_version_map_nested_without_end_tells_nothing(tmp_path: Path) -> None:
+    package = tmp_path / "mindformers"
+    package.mkdir()
+    (package / "VERSION_MAP.json").write_text("[" * 100_000)
+    facts = probe.mindformers_facts(str(package), True)
+    assert facts is not None and facts["version_map"] is None
+
+
 def test_shadowing_files_and_folders(tmp_path: Path) -> None:
     path = [str(site(tmp_path / "lib" / "site-packages", "mindspore 2.7.2"))]
     job = tmp_path / "job"
@@ -219,6 +227,7 @@ def test_which_interpreter_is_examined(tmp_path: Path) -> None:
     assert interpreter.chosen(machine, None) == (f"{venv}/bin/python", "VIRTUAL_ENV")
     assert interpreter.chosen(Machine({"CONDA_PREFIX": conda}, "/"), None) == (f"{conda}/bin/python", "CONDA_PREFIX")
     assert interpreter.chosen(machine, conda) == (f"{conda}/bin/python", "--python")
+    assert interpreter.chosen(machine, f"{conda}/bin") == (f"{conda}/bin/python", "--python")
     assert interpreter.chosen(Machine({"VIRTUAL_ENV": "/gone"}, "/"), None)[0] == sys.executable
     on_path = Machine({"PATH": f".:/nowhere:{venv}/bin"}, "/")
     os.chmod(f"{venv}/bin/python", 0o755)

@@ -17,7 +17,7 @@ from packaging.version import InvalidVersion, Version
 from doctor.checks.environment import pairing, requirements, versions
 from doctor.checks.environment.compatibility import BEYOND, NEWER, OK, OLDER, mindspore_cann
 from doctor.checks.environment.host import from_document
-from doctor.checks.environment.solver import Installed, Solution, python_fits, solve
+from doctor.checks.environment.solver import Installed, Solution, fixes, python_fits, solve
 from doctor.checks.environment.subject import Inspection
 from doctor.checks.environment.version_checks import mindformers_mindspore_mismatch
 
@@ -467,3 +467,15 @@ def test_mindformers_against_mindspore(mindformers: str, mindspore: str, severit
 def test_a_patch_takes_the_driver_of_its_release(cann: str, row: str | None) -> None:
     found = TABLE.driver_row(cann)
     assert (found.text("cann") if found is not None else None) == row
+
+
+def test_packages_are_changed_with_the_pip_of_the_examined_interpreter() -> None:
+    facts = {
+        "packages": {"mindspore": "2.7.1", "mindformers": "1.8.0"},
+        "python": {"executable": "/opt/ms/bin/python", "version": "3.11.4"},
+    }
+    host = from_document({"facts": facts}, "")
+    assert host is not None
+    commands = [fix.command for fix in fixes(host, verify="true")]
+    assert "/opt/ms/bin/python -m pip install mindspore==2.7.2" in commands
+    assert not any(command and command.startswith("pip ") for command in commands)
