@@ -23,6 +23,8 @@ loss突然飙升 | loss-not-converging
 training hangs | stall-hang
 程序卡死无输出 | stall-hang
 the job is stuck, no output | stall-hang
+训练卡住不动了，没有报错 | stall-hang
+hangs at loading checkpoint | stall-hang
 throughput is low | performance
 why is training so slow? | performance
 第一步特别慢 | performance
