@@ -21,6 +21,8 @@ POINTS = 1024
 EQUAL = 2e-3
 #: points that must agree before a drift can be said, and that must differ to say it
 AGREED, APART = 12, 6
+#: share of the loss that two ranks must have gone down together before one can be said to have left the other
+MOVED = 0.05
 #: points before and after a rank leaves the others, when each prints the loss of its own batches; how far it must have
 #: gone, in sigmas of its distance, as a share of the level and in standard errors; and ranks that are compared like this
 OWN_BEFORE, OWN_AFTER = 12, 8
@@ -29,7 +31,7 @@ MOST_COMPARED = 64
 #: a rank slower than the median of the others by this factor, over this many points
 SLOW, SLOW_POINTS = 1.5, 12
 #: the last points that are looked at
-SLOW_LAST = 24
+SLOW_LAST = 16
 
 
 class RankCurve:
@@ -149,6 +151,7 @@ def _drift(curves: Sequence[RankCurve]) -> list[Alarm]:
         return []
     shared = sorted(set.intersection(*(set(grid) for _, grid in grids)))
     agreed, apart, onset = 0, 0, -1
+    moved = _Range()
     for at in shared:
         losses = [grid[at][1] for _, grid in grids]
         known = [loss for loss in losses if loss is not None]
@@ -158,6 +161,10 @@ def _drift(curves: Sequence[RankCurve]) -> list[Alarm]:
         spread = max(abs(loss - middle) for loss in known)
         if spread <= EQUAL * max(abs(middle), 1e-6):
             agreed, apart = agreed + 1, 0
+            moved.add(middle)
+        elif not _most_agree(known, middle) or (len(known) == 2 and moved.share < MOVED):
+            # Each for itself: ranks that print the loss of their own batch, all alike while the model only guesses.
+            agreed, apart = 0, 0
         elif agreed >= AGREED:
             apart += 1
             onset = at if apart == 1 else onset
@@ -240,6 +247,26 @@ def _left(curves: Sequence[RankCurve]) -> list[Alarm]:
             confidence=0.75,
         )
     ]
+
+
+class _Range:
+    """How far the loss moved while the ranks agreed, as a share of its highest value."""
+
+    def __init__(self) -> None:
+        self.low, self.high = float("inf"), 0.0
+
+    def add(self, value: float) -> None:
+        self.low, self.high = min(self.low, value), max(self.high, value)
+
+    @property
+    def share(self) -> float:
+        return (self.high - self.low) / self.high if self.high > 0 else 0.0
+
+
+def _most_agree(losses: Sequence[float], middle: float) -> bool:
+    """Whether more than half of the ranks, where there are three or more, are still together."""
+    near = sum(1 for loss in losses if abs(loss - middle) <= EQUAL * max(abs(middle), 1e-6))
+    return len(losses) == 2 or 2 * near > len(losses)
 
 
 def _centre(losses: Sequence[float]) -> float:

@@ -262,7 +262,7 @@ def _lr_not_warmed_up(step: Step) -> None:
     step.lr = step.run.lr
 
 
-@_kind("lr-never-comes-up", "RUN-LR-003", "RUN-LOSS-007", "RUN-LR-001", from_start=True, changes=_asks_warmup)
+@_kind("lr-never-comes-up", "RUN-LR-006", "RUN-LOSS-007", from_start=True, changes=_asks_warmup)
 def _lr_never_comes_up(step: Step) -> None:
     step.lr = step.run.lr * 10 ** (-3 - 3 * step.run.severity)
 

@@ -138,6 +138,19 @@ class TestRanksWithTheirOwnBatches:
         alarms = judge_ranks(self.curves(0.6, 80))
         assert [(alarm.rule, dict(alarm.values)["rank"]) for alarm in alarms] == [("RUN-RANK-001", 2)]
 
+    def test_a_start_at_which_all_ranks_look_alike(self) -> None:
+        for ranks in (2, 4):
+            curves = []
+            for rank in range(ranks):
+                rng = random.Random(rank)
+                flat = [4.56 - 0.0005 * step + rng.gauss(0, 0.002) for step in range(24)]
+                own = [*flat, *(4.5 - 0.02 * step + rng.gauss(0, 0.15) for step in range(60))]
+                curve = RankCurve(f"rank_{rank}/info.log", rank)
+                for metric in from_losses(own):
+                    curve.add(metric)
+                curves.append(curve)
+            assert judge_ranks(curves) == []
+
     def test_harder_data_from_the_start_and_a_few_hard_batches(self) -> None:
         assert judge_ranks(self.curves(0.0, 0, offset=0.6)) == []
         assert judge_ranks(self.curves(0.2, 116)) == []
