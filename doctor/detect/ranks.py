@@ -32,6 +32,8 @@ MOST_COMPARED = 64
 SLOW, SLOW_POINTS = 1.5, 12
 #: the last points that are looked at
 SLOW_LAST = 16
+#: and by this many times the scatter of its own steps
+APART_JITTER = 2.0
 
 
 class RankCurve:
@@ -321,7 +323,7 @@ def _slow(curves: Sequence[RankCurve]) -> list[Alarm]:
     rest = [value for index, value in middles.items() if index != worst]
     usual = median(rest)
     jitter = noise([value for value in usable[worst] if value is not None])
-    if usual <= 0 or middles[worst] < SLOW * max(rest) or middles[worst] - usual < 4 * jitter:
+    if usual <= 0 or middles[worst] < SLOW * max(rest) or middles[worst] - usual < APART_JITTER * jitter:
         return []
     curve, grid = grids[worst]
     at = max(key for key, point in grid.items() if point[2] is not None)

@@ -33,6 +33,8 @@ def warnings_of(config: Path) -> tuple[Finding, ...]:
         judged = runner.judge_path(config, Options())
     except UsageError:
         return ()
+    except Exception:  # noqa: BLE001 - the boundary that keeps a bug of the checks from a watch that runs for weeks
+        return ()
     found = [finding for outcome in judged.outcomes for finding in outcome.findings if finding.root_cause]
     found = [finding for finding in found if finding.severity.at_least(Severity.WARNING)]
     return tuple(sorted(found, key=lambda finding: (-finding.severity.rank, finding.rule)))
