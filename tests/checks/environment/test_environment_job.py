@@ -182,6 +182,25 @@ def test_different_rank_tables(tmp_path: Path) -> None:
     assert found["ENV-JOB-004"][0].category == "hccl-config"
 
 
+def test_an_address_that_two_servers_share(tmp_path: Path) -> None:
+    """A table written by copying a server's part: ids are right, one address was forgotten."""
+    document = healthy("node-1")
+    for name in ("MS_SCHED_HOST", "MS_SCHED_PORT", "MS_WORKER_NUM"):
+        del document["facts"]["env"][name]
+    rows = [
+        [{"device_id": str(d), "device_ip": f"192.168.{s + 1}.{d + 1}", "rank_id": str(8 * s + d)} for d in range(8)]
+        for s in range(2)
+    ]
+    table = {"variable": "RANK_TABLE_FILE", "path": "t.json", "error": None, "version": "1.0", "status": "completed"}
+    table["server_count"] = "2"
+    table["servers"] = [{"server_id": f"10.0.0.{s}", "devices": rows[s]} for s in range(2)]  # type: ignore[assignment]
+    document["facts"]["launch"]["rank_table"] = table
+    assert not judged(tmp_path, document)
+    rows[1][3]["device_ip"] = "192.168.1.4"
+    [finding] = judged(tmp_path, document)["ENV-LAUN-004"]
+    assert "two devices have the address 192.168.1.4" in finding.title.en
+
+
 # ------------------------------------------------------------------------------- files
 
 
@@ -310,3 +329,12 @@ def test_a_file_too_large_for_a_host_is_said_to_be_too_large(tmp_path: Path) -> 
     file.write_bytes(b" " * (subject.LIMIT + 1))
     with pytest.raises(UsageError, match="larger than 32 MiB"):
         subject.load(None, Options(hosts=(str(file),)))
+
+
+def test_every_name_of_a_node_is_redacted(tmp_path: Path) -> None:
+    """The scheduler is given as an address, PyTorch's variable beside it as a name, the rank table names its servers."""
+    document = healthy("node-1")
+    document["facts"]["env"].update(MS_SCHED_HOST="10.0.0.1", MASTER_ADDR="gpu-head.corp.example")
+    document["facts"]["launch"]["rank_table"] = {"servers": [{"server_id": "rack7-b2", "devices": []}]}
+    clean = json.dumps(redact(document))
+    assert "gpu-head" not in clean and "rack7-b2" not in clean

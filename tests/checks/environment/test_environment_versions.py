@@ -17,6 +17,7 @@ from packaging.version import InvalidVersion, Version
 from doctor.checks.environment import pairing, requirements, versions
 from doctor.checks.environment.compatibility import BEYOND, NEWER, OK, OLDER, mindspore_cann
 from doctor.checks.environment.host import from_document
+from doctor.checks.environment.python_checks import python_version_unsupported
 from doctor.checks.environment.solver import Installed, Solution, fixes, python_fits, solve
 from doctor.checks.environment.subject import Inspection
 from doctor.checks.environment.version_checks import mindformers_mindspore_mismatch
@@ -479,3 +480,43 @@ def test_packages_are_changed_with_the_pip_of_the_examined_interpreter() -> None
     commands = [fix.command for fix in fixes(host, verify="true")]
     assert "/opt/ms/bin/python -m pip install mindspore==2.7.2" in commands
     assert not any(command and command.startswith("pip ") for command in commands)
+
+
+def test_a_final_release_is_taken_before_its_candidate() -> None:
+    """CANN 8.1.RC1 was released with MindSpore 2.6.0rc1 and 2.6.0."""
+    machine = Installed(mindspore="2.10.0", cann="8.1.RC1", driver="25.0.RC1", python="3.11.4", card=A2)
+    changes = [change.new for solution in solve(TABLE, machine) for change in solution.changes]
+    assert "2.6.0rc1" not in changes and "2.6.0" in changes
+
+
+def test_numbers_of_test_builds_are_not_named_as_releases() -> None:
+    """MindSpore 2.7.0 accepts 7.7, 7.8 and 8.2; 7.8 was never released under any name."""
+    verdict = mindspore_cann(TABLE, "2.7.0", "8.0.0", "7.6", ("7.7", "7.8", "8.2"))
+    assert verdict.state == OLDER
+    assert verdict.expected[0] == "8.1.RC1" and "8.2.RC1" in verdict.expected and "7.8" not in verdict.expected
+
+
+def test_what_is_not_installed_is_not_said_to_be_kept() -> None:
+    host = from_document({"facts": {"packages": {"mindspore": "2.7.1", "mindformers": "1.8.0"}}}, "")
+    assert host is not None
+    assert [fix.summary.en.split(". Source")[0] for fix in fixes(host, verify="true")] == [
+        "Change MindSpore 2.7.1 -> 2.7.2; keep MindFormers 1.8.0",
+        "Change MindFormers 1.8.0 -> 1.7.0; keep MindSpore 2.7.1",
+    ]
+
+
+def test_another_mindspore_may_be_less_than_another_python() -> None:
+    """MindSpore 2.9.0 is built for 3.7 to 3.11, 2.10.0 for 3.9 to 3.12; its own check takes CANN 9.0 too."""
+    document = {
+        "packages": {"mindspore": "2.9.0"},
+        "mindspore": {"version": "2.9.0", "accepted_cann": ["8.2", "8.3", "8.5", "9.0"]},
+        "cann": {"version": "9.0.0"},
+        "python": {"version": "3.12.3", "executable": "/opt/ms/bin/python"},
+    }
+    host = from_document({"facts": document}, "")
+    assert host is not None
+    [finding] = python_version_unsupported(Inspection((host,), ({},)))
+    assert [fix.summary.en.split(";")[0] for fix in finding.fixes] == [
+        "Change MindSpore 2.9.0 -> 2.10.0",
+        "Change Python 3.12.3 -> 3.11",
+    ]
