@@ -96,6 +96,8 @@ class Options:
     python: Optional[str] = None
     #: fact files collected elsewhere
     hosts: tuple[str, ...] = ()
+    #: parts that no fix may change (driver, cann, mindspore, mindformers, python)
+    keep: tuple[str, ...] = ()
     #: read tensor values, not only headers
     values: bool = False
     #: import the framework in a child process and compute

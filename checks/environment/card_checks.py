@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from doctor.check import Skip
 from doctor.checks.environment.host import Device, Host
-from doctor.checks.environment.smi_checks import needs_devices
+from doctor.checks.environment.smi_checks import needs_devices, needs_whole_table
 from doctor.checks.environment.subject import ascend_only, host_check
 from doctor.checks.environment.wording import phrased
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
@@ -58,6 +58,8 @@ def npu_not_healthy(host: Host) -> Iterator[Finding]:
         if row.text("code") or row.text("information")
     }
     well = [device for device in devices if (device.health or "OK").upper() == "OK"]
+    if len(well) == len(devices):
+        needs_whole_table(host)
     for device in devices:
         health = device.health or "OK"
         if health.upper() in _WELL:
@@ -149,6 +151,7 @@ def npu_dropped(host: Host) -> Iterator[Finding]:
             nodes=seen,
         )
         return
+    needs_whole_table(host)
     if not host.node_ids:
         raise Skip(Text("no device nodes to compare with", "没有可对照的设备节点"))
     if len(host.node_ids) > seen:

@@ -14,6 +14,10 @@ from doctor.checks.environment.versions import package_key, release, release_key
 OK, OLDER, NEWER, MISMATCH, BEYOND, UNKNOWN = "ok", "older", "newer", "mismatch", "beyond the table", "unknown"
 
 
+#: from this release on the internal number begins like the public one
+_PUBLIC = (8, 2, 0, 0, 0, ())
+
+
 @dataclass(frozen=True)
 class Verdict:
     """`state` is OK, OLDER or NEWER (than what belongs there), MISMATCH, BEYOND or UNKNOWN; `expected` in public
@@ -57,7 +61,9 @@ def _public_names(table: Table, accepted: tuple[str, ...]) -> list[str]:
     names: list[str] = []
     for number in accepted:
         public = [name for name in table.known_cann() if table.shown(name) == number]
-        names += public or [table.public_cann(number) or number]
+        # A number below 8.2 without a public name belongs to test builds only: no release is called so.
+        before = (release_key(number) or _PUBLIC) < _PUBLIC
+        names += public or ([] if before else [table.public_cann(number) or number])
     return list(dict.fromkeys(names))
 
 

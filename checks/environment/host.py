@@ -41,11 +41,13 @@ class Process:
 
 @dataclass(frozen=True)
 class Host:
-    """`label` names the host where several are judged; `wanted` is how many devices the user asked for."""
+    """`label` names the host where several are judged; `wanted` is how many devices the user asked for,
+    `keep` the parts that the user will not have changed."""
 
     facts: Fields
     label: str
     wanted: Optional[int] = None
+    keep: tuple[str, ...] = ()
 
     # ------------------------------------------------------------------ parts
 
@@ -127,6 +129,11 @@ class Host:
     def executable(self) -> str:
         return self.facts.text("python", "executable") or "python"
 
+    @cached_property
+    def pip(self) -> str:
+        """pip of the examined interpreter, so that a copied command changes the right one."""
+        return f"{self.executable} -m pip"
+
     # ---------------------------------------------------------------- devices
 
     @cached_property
@@ -179,7 +186,8 @@ class Host:
     @cached_property
     def device_count(self) -> Optional[int]:
         """How many devices a job can use here: those of npu-smi, else device nodes; None when nothing tells."""
-        return len(self.devices) or len(self.node_ids) or None
+        listed = 0 if self.npu_failure else len(self.devices)  # a table that broke off names too few
+        return listed or len(self.node_ids) or None
 
     @property
     def container(self) -> Optional[str]:
@@ -187,11 +195,10 @@ class Host:
 
     @cached_property
     def npu_failure(self) -> Optional[str]:
-        """The kind of npu-smi's failure (see `npu_smi_details.classify_failure`); None when devices were read."""
-        error = self.npu.text("error")
-        if self.devices or error is None:
+        """The kind of npu-smi's failure (see `npu_smi_details.classify_failure`); None when devices were read and it ended."""
+        error, kind = self.npu.text("error"), self.npu.text("error_kind")
+        if error is None or (self.devices and kind != "timeout"):
             return None
-        kind = self.npu.text("error_kind")
         if kind is None:
             from doctor.checks.environment.sources.npu_smi_details import classify_failure
 
@@ -245,11 +252,13 @@ def _part(facts: Fields, key: str) -> Fields:
 KNOWN_KEYS = ("host", "python", "packages", "cann", "driver", "npu")
 
 
-def from_document(document: Any, label: str, wanted: Optional[int] = None) -> Optional[Host]:
+def from_document(
+    document: Any, label: str, wanted: Optional[int] = None, keep: tuple[str, ...] = ()
+) -> Optional[Host]:
     """The host of a collected document (or of its bare facts); None when it is none."""
     facts = Fields(document)
     if isinstance(facts.at("facts").value, dict):
         facts = facts.at("facts")
     if not isinstance(facts.value, dict) or not any(key in facts.value for key in KNOWN_KEYS):
         return None
-    return Host(facts, label, wanted)
+    return Host(facts, label, wanted, keep)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from doctor.check import Skip
 from doctor.checks.environment.host import Host
-from doctor.checks.environment.package_checks import pip
 from doctor.checks.environment.subject import ascend_only, host_check
 from doctor.checks.environment.versions import numbers, release_key
 from doctor.checks.environment.wording import phrased
@@ -56,7 +55,7 @@ def mindspore_packages_overlap(host: Host) -> Iterator[Finding]:
         fixes=(
             Fix(
                 mindspore_packages_overlap.rule.fix,
-                command=f"{pip(host)} uninstall -y {' '.join(names)} && {pip(host)} install mindspore=={wanted}",
+                command=f"{host.pip} uninstall -y {' '.join(names)} && {host.pip} install mindspore=={wanted}",
                 verify=f'{host.executable} -c "import mindspore; mindspore.run_check()"',
             ),
         ),
@@ -119,7 +118,7 @@ def cann_wheels_in_site_packages(host: Host) -> Iterator[Finding]:
             fixes=(
                 Fix(
                     cann_wheels_in_site_packages.rule.fix,
-                    command=f"{pip(host)} uninstall -y {' '.join(names)}",
+                    command=f"{host.pip} uninstall -y {' '.join(names)}",
                     verify="doctor check --only ENV-PKG-005",
                 ),
             ),
@@ -234,7 +233,7 @@ def torch_npu_cann_mismatch(host: Host) -> Iterator[Finding]:
             fixes=(
                 Fix(
                     torch_npu_cann_mismatch.rule.fix,
-                    command=f"{pip(host)} uninstall -y torch-npu",
+                    command=f"{host.pip} uninstall -y torch-npu",
                     verify=f'{host.executable} -c "import torch"',
                 ),
             ),

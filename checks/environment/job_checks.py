@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Optional
 
 from doctor.check import Skip, check
+from doctor.checks.environment import solver
 from doctor.checks.environment.host import Host
 from doctor.checks.environment.subject import Inspection
 from doctor.checks.environment.wording import phrased
@@ -81,14 +82,34 @@ def nodes_of_different_versions(subject: Inspection) -> Iterator[Finding]:
         groups = _values(hosts, ask)
         if len(groups) > 1:
             spread = _spread(groups)
+            fix = Fix(
+                nodes_of_different_versions.rule.fix,
+                command=_alike(part, groups),
+                applicability="unsafe",
+                verify=nodes_of_different_versions.rule.verify,
+            )
             yield phrased(
-                nodes_of_different_versions.finding(evidence=_evidence(groups, part), severity=severity),
+                nodes_of_different_versions.finding(evidence=_evidence(groups, part), severity=severity, fixes=(fix,)),
                 part=Text(part, "驱动" if part == "driver" else part),
                 spread=Text(spread, spread.replace(_ABSENT, "未安装")),
             )
 
 
 _ABSENT = "not installed"
+
+
+def _alike(part: str, groups: dict[str, list[Host]]) -> str:
+    """What gives the odd nodes the version that most have (the first of them where as many have another)."""
+    version = max((answer for answer in groups if answer != _ABSENT), key=lambda answer: len(groups[answer]))
+    odd = next(hosts[0] for answer, hosts in groups.items() if answer != version)
+    arch = odd.system.text("machine") or "aarch64"
+    if part == "CANN":
+        return " && ".join(solver.cann_commands(odd.card, version, arch))
+    if part == "driver":
+        return " && ".join(solver.driver_commands(odd.card, version, arch))
+    if part == "Python":
+        return f"conda create -n mindspore python={version} -y && conda activate mindspore"
+    return f"{odd.pip} install {part.lower()}=={version}"
 
 
 def _or_absent(host: Host, version: Optional[str]) -> Optional[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from doctor.check import Skip
 from doctor.checks.environment.card_checks import logic_id
 from doctor.checks.environment.host import Device, Host, Process
-from doctor.checks.environment.smi_checks import needs_devices
+from doctor.checks.environment.smi_checks import needs_devices, needs_whole_table
 from doctor.checks.environment.subject import host_check
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
@@ -47,6 +47,7 @@ def device_memory_taken(host: Host) -> Iterator[Finding]:
         names = ", ".join(unknown)
         raise Skip(Text(f"npu-smi shows no memory figures for {names}", f"npu-smi 没有给出 {names} 的显存数据"))
     if not busy:
+        needs_whole_table(host)
         return
     free = [device for device in devices if device not in busy and (device.health or "OK").upper() == "OK"]
     own = [process for device in busy for process in processes_of(host, device)]

@@ -14,11 +14,6 @@ from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
 
 
-def pip(host: Host) -> str:
-    """pip of the examined interpreter, so that a copied command changes the right one."""
-    return f"{host.executable} -m pip"
-
-
 def needs_mindspore(host: Host) -> str:
     if host.mindspore is None:
         raise Skip(Text("MindSpore is not installed in the examined interpreter", "被检查的解释器中没有安装 MindSpore"))
@@ -73,7 +68,7 @@ def numpy_2_under_mindspore(host: Host) -> Iterator[Finding]:
         fixes=(
             Fix(
                 numpy_2_under_mindspore.rule.fix,
-                command=f'{pip(host)} install "numpy>=1.26,<2"',
+                command=f'{host.pip} install "numpy>=1.26,<2"',
                 applicability="unsafe",
                 verify=f'{host.executable} -c "import numpy; print(numpy.__version__)"',
             ),
@@ -244,7 +239,7 @@ def _broken(
         ),
         severity=severity,
         fixes=(
-            Fix(rule.fix, command=f"{pip(host)} install {wanted}", applicability="unsafe", verify=f"{pip(host)} check"),
+            Fix(rule.fix, command=f"{host.pip} install {wanted}", applicability="unsafe", verify=f"{host.pip} check"),
         ),
         owner=owner,
         version=version,
@@ -299,7 +294,7 @@ def cann_python_module_missing(host: Host) -> Iterator[Finding]:
         fixes=(
             Fix(
                 cann_python_module_missing.rule.fix,
-                command=f"{pip(host)} install {packages}",
+                command=f"{host.pip} install {packages}",
                 applicability="safe",
                 verify="doctor check --only ENV-PKG-003",
             ),

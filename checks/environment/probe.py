@@ -240,7 +240,7 @@ def mindformers_facts(folder: str | None, installed: bool) -> dict[str, Any] | N
     if text:
         try:
             pairs = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             pairs = None
     return {
         "path": folder,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from doctor.check import Skip
 from doctor.checks.environment import solver
 from doctor.checks.environment.host import Host
-from doctor.checks.environment.package_checks import needs_mindspore, pip
+from doctor.checks.environment.package_checks import needs_mindspore
 from doctor.checks.environment.subject import ascend_only, host_check
 from doctor.checks.environment.versions import numbers, satisfies
 from doctor.checks.environment.wording import phrased, said
@@ -54,7 +54,9 @@ def python_version_unsupported(host: Host) -> Iterator[Finding]:
         return
     yield python_version_unsupported.finding(
         evidence=(Evidence("value", host.executable, key="python", observed=host.python, expected=bounds or declared),),
-        fixes=(
+        # Another MindSpore may be the smaller change than another interpreter.
+        fixes=solver.fixes(host, "python --version")
+        or (
             Fix(
                 python_version_unsupported.rule.fix,
                 command=f"conda create -n mindspore python={solver.nearest_python(host.python, bounds or '3.11')} -y && conda activate mindspore",
@@ -93,9 +95,9 @@ def pip_too_old(host: Host) -> Iterator[Finding]:
         fixes=(
             Fix(
                 pip_too_old.rule.fix,
-                command=f"{pip(host)} install -U pip",
+                command=f"{host.pip} install -U pip",
                 applicability="safe",
-                verify=f"{pip(host)} --version",
+                verify=f"{host.pip} --version",
             ),
         ),
         pip=version,
@@ -285,7 +287,7 @@ def mindspore_missing(host: Host) -> Iterator[Finding]:
                     f"Install the MindSpore of CANN {host.cann_version}.",
                     f"安装与 CANN {host.cann_version} 配套的 MindSpore。",
                 ),
-                command=f"{pip(host)} install mindspore=={version}",
+                command=f"{host.pip} install mindspore=={version}",
                 verify=f'{host.executable} -c "import mindspore; mindspore.run_check()"',
             )
         )
@@ -334,7 +336,7 @@ def mindspore_without_ascend(host: Host) -> Iterator[Finding]:
         fixes=(
             Fix(
                 mindspore_without_ascend.rule.fix,
-                command=f"{pip(host)} install --force-reinstall --no-deps mindspore=={mindspore}",
+                command=f"{host.pip} install --force-reinstall --no-deps mindspore=={mindspore}",
                 verify=f"{host.executable} -c \"import mindspore; mindspore.set_device('Ascend')\"",
             ),
         ),
@@ -388,7 +390,7 @@ def package_files_missing(host: Host) -> Iterator[Finding]:
             fixes=(
                 Fix(
                     package_files_missing.rule.fix,
-                    command=f"{pip(host)} install --force-reinstall --no-deps {name}=={version}",
+                    command=f"{host.pip} install --force-reinstall --no-deps {name}=={version}",
                     verify=f'{host.executable} -c "import {name}"',
                 ),
             ),

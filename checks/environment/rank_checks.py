@@ -83,7 +83,7 @@ def _table_problems(host: Host, table: Fields) -> Iterator[tuple[str, Text]]:
         devices = list(server.rows("devices"))
         if not devices:
             yield "device", Text(f"server {identities[place]} has no device", f"节点 {identities[place]} 没有设备")
-        numbers = [device.text("device_id") for device in devices]
+        numbers = [number for number in (device.text("device_id") for device in devices) if number is not None]
         if len(set(numbers)) != len(numbers):
             yield (
                 "device_id",
@@ -101,6 +101,10 @@ def _table_problems(host: Host, table: Fields) -> Iterator[tuple[str, Text]]:
                     "device_ip",
                     Text(f"device_ip {address!r} is not an address", f"device_ip {address!r} 不是 IP 地址"),
                 )
+    given = [device.text("device_ip") for server in servers for device in server.rows("devices")]
+    twice = next((address for address in given if address is not None and given.count(address) > 1), None)
+    if twice is not None and len(servers) > 1:
+        yield "device_ip", Text(f"two devices have the address {twice}", f"两个设备的 device_ip 都是 {twice}")
     found = sorted(rank for rank, _ in ranks)
     if found != list(range(len(found))):
         yield (
@@ -130,12 +134,13 @@ def _table_problems(host: Host, table: Fields) -> Iterator[tuple[str, Text]]:
 def _local_problems(host: Host, servers: list[Fields]) -> Iterator[tuple[str, Text]]:
     """What this host knows of itself: its device nodes and the addresses of its ports."""
     addresses = host.facts.pairs("hccn", "addresses")
-    for server in servers:
+    known_here = [
+        sum(device.text("device_ip") in addresses.values() for device in server.rows("devices")) for server in servers
+    ]
+    for server, count in zip(servers, known_here):
         devices = list(server.rows("devices"))
-        mine = len(servers) == 1 or any(
-            device.text("device_ip") in addresses.values() for device in devices if device.text("device_ip")
-        )
-        if not mine:
+        # One address that another server has taken over does not make that server this host.
+        if len(servers) > 1 and not 0 < count == max(known_here):
             continue
         for device in devices:
             number, address = device.text("device_id") or "", device.text("device_ip")

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Optional
 
+from doctor.checks.environment.fields import Fields
+
 _IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
 _IPV6 = re.compile(r"(?<![\w:])(?:[0-9a-f]{1,4}:){3,7}[0-9a-f]{1,4}(?![\w:])|\bfe80::[0-9a-f:]+", re.I)
 _MAC = re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", re.I)
@@ -142,6 +144,9 @@ def _hosts(facts: Mapping[str, Any]) -> list[str]:
     host = facts.get("host")
     name = host.get("hostname") if isinstance(host, Mapping) else None
     names = [name] if isinstance(name, str) and name else []
+    environ = facts.get("env")
+    if isinstance(environ, Mapping):
+        names += [value for value in map(environ.get, ("MS_SCHED_HOST", "MASTER_ADDR")) if isinstance(value, str)]
     launch = facts.get("launch")
     if isinstance(launch, Mapping):
         master = launch.get("master")
@@ -150,6 +155,8 @@ def _hosts(facts: Mapping[str, Any]) -> list[str]:
         table = launch.get("host_file")
         rows = table.get("hosts") if isinstance(table, Mapping) else None
         names += [row["host"] for row in rows or [] if isinstance(row, Mapping) and isinstance(row.get("host"), str)]
+        servers = Fields(launch).rows("rank_table", "servers")
+        names += [name for name in (server.text("server_id") for server in servers) if name and not name.isdecimal()]
     names += [name.split(".")[0] for name in names if "." in name and not _IPV4.fullmatch(name)]
     return [name for name in dict.fromkeys(names) if not _IPV4.fullmatch(name)]
 

@@ -33,6 +33,12 @@ def needs_devices(host: Host) -> tuple[Device, ...]:
     return host.devices
 
 
+def needs_whole_table(host: Host) -> None:
+    """Raises Skip where npu-smi hung within its table: the rows that did come do not speak for the others."""
+    if host.npu_failure is not None:
+        raise Skip(Text("the table of npu-smi is not whole: ", "npu-smi 的表不完整：") + told(host))
+
+
 @host_check(
     Rule(
         id="ENV-NPU-001",

@@ -17,12 +17,14 @@ from typing import Optional
 from doctor.checks.environment.compatibility import OK, mindspore_cann
 from doctor.checks.environment.host import Host
 from doctor.checks.environment.pairing import Card, Row, Table, is_paired
-from doctor.checks.environment.versions import numbers, package_key, release, release_key, same_release
+from doctor.checks.environment.versions import FINAL, numbers, package_key, release, release_key, same_release
 from doctor.finding import Fix, Text
 
 COSTS = {"MindSpore": 1.0, "MindFormers": 1.0, "Python": 2.0, "CANN": 4.0, "driver": 12.0}
 #: going back; not released together; another generation than code and configs were written for
 _BACK, _UNPAIRED = 0.5, 0.6
+#: a release candidate, while a final release will do
+_CANDIDATE = 0.3
 _FAR = {"MindSpore": 1.0, "MindFormers": 3.0}
 _DOUBT = {"high": 0.0, "medium": 0.1, "low": 0.4}
 _WHEELS = "https://ms-release.obs.cn-north-4.myhuaweicloud.com"
@@ -42,6 +44,8 @@ class Installed:
     #: CANN numbers that the installed MindSpore's own check takes
     accepted: tuple[str, ...] = ()
     cann_shown: Optional[str] = None
+    #: pip of the examined interpreter
+    pip: str = "pip"
     #: parts that may not be changed, by their names in `COSTS`
     fixed: frozenset[str] = frozenset()
 
@@ -74,7 +78,8 @@ def installed(host: Host, fixed: frozenset[str] = frozenset()) -> Installed:
         card=host.card,
         accepted=host.facts.texts("mindspore", "accepted_cann"),
         cann_shown=host.cann_shown,
-        fixed=fixed,
+        pip=host.pip,
+        fixed=fixed | {part for part in COSTS if part.lower() in host.keep},
     )
 
 
@@ -167,6 +172,7 @@ def _solution(
     doubt += 0.0 if any(same_release(name, cann) for name in mindspore_row.texts("cann")) else _UNPAIRED
     if mindformers_row is not None and not is_paired(mindformers_row, mindspore):
         doubt += _UNPAIRED
+    doubt += _CANDIDATE * sum(_is_candidate(change.new) for change in changes if change.part in _FAR)
     versions = [("MindSpore", mindspore), ("CANN", cann), ("driver", driver or "")]
     if mindformers_row is not None:
         versions.insert(0, ("MindFormers", mindformers_row.text("version") or ""))
@@ -176,6 +182,11 @@ def _solution(
         cost=sum(COSTS[change.part] for change in changes) + _burden(changes) + doubt,
         versions=tuple((part, version) for part, version in versions if version),
     )
+
+
+def _is_candidate(version: str) -> bool:
+    key = package_key(version)
+    return key is not None and key[2] != FINAL
 
 
 def _burden(changes: Sequence[Change]) -> float:
@@ -244,7 +255,15 @@ def fixes(host: Host, verify: str, fixed: frozenset[str] = frozenset()) -> tuple
 def _fix(machine: Installed, solution: Solution, verify: str) -> Fix:
     changed = {change.part for change in solution.changes}
     changes = ", ".join(f"{change.part} {change.old} -> {change.new}" for change in solution.changes)
-    kept = ", ".join(f"{part} {version}" for part, version in solution.versions if part not in changed)
+    here = {
+        "MindSpore": machine.mindspore,
+        "MindFormers": machine.mindformers,
+        "CANN": machine.cann,
+        "driver": machine.driver,
+    }
+    kept = ", ".join(
+        f"{part} {version}" for part, version in solution.versions if part not in changed and here[part] is not None
+    )
     sources = "; ".join(dict.fromkeys(f"{row.source} ({row.confidence})" for row in solution.rows))
     summary = Text(
         f"Change {changes}" + (f"; keep {kept}" if kept else "") + f". Source: {sources}.",
@@ -264,20 +283,22 @@ def _commands(machine: Installed, solution: Solution) -> Iterator[str]:
             yield from cann_commands(machine.card, change.new, arch)
         elif change.part == "Python":
             yield f"conda create -n mindspore python={'.'.join(map(str, numbers(change.new)[:2]))} -y && conda activate mindspore"
+    # A new environment has its own pip, which is active by then.
+    pip = "pip" if any(change.part == "Python" for change in solution.changes) else machine.pip
     packages = [name for name in ("MindSpore", "MindFormers") if any(c.part == name for c in solution.changes)]
     if "MindSpore" in packages or any(change.part == "Python" for change in solution.changes):
         row = solution.rows[0]
         if row.values.get("on_pypi"):
-            yield f"pip install mindspore=={target['MindSpore']}"
+            yield f"{pip} install mindspore=={target['MindSpore']}"
         else:
             tag = "cp" + "".join(map(str, numbers(python)[:2]))
             version = target["MindSpore"]
             yield (
-                f"pip install {_WHEELS}/{version}/MindSpore/unified/{arch}/"
+                f"{pip} install {_WHEELS}/{version}/MindSpore/unified/{arch}/"
                 f"mindspore-{version}-{tag}-{tag}-linux_{arch}.whl"
             )
     if "MindFormers" in packages:
-        yield f"pip install mindformers=={target['MindFormers']}"
+        yield f"{pip} install mindformers=={target['MindFormers']}"
 
 
 def cann_commands(card: Optional[Card], version: str, arch: str) -> Iterator[str]:

@@ -40,7 +40,8 @@ def recognises(path: Path) -> bool:
 
 def load(path: Optional[Path], options: Options) -> Inspection:
     """Collects the facts of this machine, or reads those of `options.hosts`. Raises UsageError when a file cannot be used."""
-    files = [*([str(path)] if path is not None else []), *options.hosts]
+    # A file given twice is one node, not two of one name.
+    files = list(dict.fromkeys([*([str(path)] if path is not None else []), *options.hosts]))
     if files:
         documents = [_read(name) for name in files]
         labels = _labels(documents, files)
@@ -50,7 +51,7 @@ def load(path: Optional[Path], options: Options) -> Inspection:
         documents, labels = [collect(python=options.python, deep=options.deep)], [""]
     hosts = []
     for document, label, name in zip(documents, labels, files or ["this machine"]):
-        host = from_document(document, label, options.devices)
+        host = from_document(document, label, options.devices, options.keep)
         if host is None:
             raise UsageError(
                 Text(
@@ -68,7 +69,13 @@ def _read(name: str) -> dict[str, Any]:
         with Path(name).open("rb") as handle:
             raw = handle.read(LIMIT + 1)
         if len(raw) > LIMIT:
-            raise ValueError("larger than 32 MiB")
+            raise UsageError(
+                Text(
+                    f"{name}: larger than {LIMIT >> 20} MiB, not the facts of a machine.",
+                    f"{name}：超过 {LIMIT >> 20} MiB，不是机器信息文件。",
+                ),
+                Text("Write it with: doctor collect > host.json", "请先生成：doctor collect > host.json"),
+            )
         document = json.loads(raw.decode("utf-8-sig"))
     except OSError as error:
         raise UsageError(

@@ -62,6 +62,9 @@ _PEP440 = re.compile(
 )
 _PRE = {"a": 0, "alpha": 0, "b": 1, "beta": 1, "c": 2, "rc": 2, "pre": 2, "preview": 2}
 
+#: the third part of the key of a version that is no pre-release
+FINAL = (3, 0)
+
 PackageKey = tuple[int, tuple[int, ...], tuple[int, int], int, int]
 
 
@@ -83,7 +86,7 @@ def package_key(text: str) -> Optional[PackageKey]:
     elif dev and not has_post:
         pre_key = (-1, 0)  # 1.0.dev1 comes before 1.0a1
     else:
-        pre_key = (3, 0)
+        pre_key = FINAL
     return (int((epoch or "0")[:9]), tuple(release_numbers), pre_key, post_key, dev_key)
 
 
@@ -134,7 +137,7 @@ def _holds(version: str, key: PackageKey, operator: str, wanted: str) -> Optiona
     if operator == "<":
         # PEP 440: <2.0 does not admit 2.0rc1, a pre-release of the bound itself
         same_base = key[:2] == other[:2] and other[3] == -1
-        return key < other and not (same_base and other[2] == (3, 0) and key[2] != (3, 0))
+        return key < other and not (same_base and other[2] == FINAL and key[2] != FINAL)
     if operator == ">":
         # and >1.7 does not admit 1.7.post1
         return key > other and not (key[:3] == other[:3] and other[3] == -1 and key[3] != -1)

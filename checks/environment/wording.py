@@ -24,6 +24,7 @@ _SENTENCES = (
     (r"npu-smi is not installed: (.+) is a folder", r"没有安装 npu-smi：\1 是一个目录"),
     (r"npu-smi could not be started: (.+)", r"npu-smi 无法启动：\1"),
     (r"npu-smi did not answer within (\S+) s", r"npu-smi 在 \1 秒内没有响应"),
+    (r"npu-smi listed (\d+) devices and did not end within (\S+) s", r"npu-smi 列出 \1 个设备后，\2 秒内没有结束"),
     (r"npu-smi printed a table without devices", r"npu-smi 输出的表中没有设备"),
     (r"npu-smi printed nothing and ended with exit code (.+)", r"npu-smi 没有任何输出，退出码为 \1"),
     (r"npu-smi named no device", r"npu-smi 没有列出设备"),

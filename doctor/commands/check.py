@@ -69,6 +69,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=Help("facts from `doctor collect`", "`doctor collect` 的输出文件"),
     )
     parser.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        choices=("driver", "cann", "mindspore", "mindformers", "python"),
+        help=Help("a part that may not change when versions are solved for", "求解版本配套时不允许变更的部件"),
+    )
+    parser.add_argument(
         "--values",
         action="store_true",
         help=Help("read tensor values too, not only headers", "除文件头外也读取张量的值"),
@@ -125,6 +132,7 @@ def _options(args: argparse.Namespace) -> Options:
         data=args.data,
         python=args.python,
         hosts=tuple(args.host),
+        keep=tuple(args.keep),
         values=args.values,
         deep=args.deep,
     )

@@ -25,7 +25,8 @@ def chosen(machine: Machine, asked: Optional[str], meant_for_ascend: bool = Fals
         path = asked
         if os.path.isdir(path):
             path = next(
-                (p for p in (f"{path}/bin/python", f"{path}/bin/python3") if os.path.isfile(p)), f"{path}/bin/python"
+                (p for stem in ("bin/python", "bin/python3", "python") if os.path.isfile(p := f"{path}/{stem}")),
+                f"{path}/bin/python",
             )
         return path, "--python"
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):

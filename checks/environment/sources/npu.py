@@ -66,6 +66,10 @@ def _answer(output: Output) -> dict[str, Any]:
     table = asdict(parse_info(output.text))
     answer: dict[str, Any] = {**table, "exit_code": output.exit_code}
     if table["devices"]:
+        if output.state == "timeout":
+            shown = len(table["devices"])
+            error = f"npu-smi listed {shown} devices and did not end within {NPU_SMI_TIMEOUT:g} s"
+            return {**answer, "error": error, "error_kind": "timeout"}
         return answer
     both = output.text + "\n" + output.errors
     if output.state == "missing":
@@ -84,7 +88,7 @@ def second_round(machine: Machine, npu: Mapping[str, Any]) -> dict[str, Command]
     """Questions about single cards: the board of the first, memory errors of each, alarms of those that are not OK, ids
     where they are not plain, processes where the table has none though memory is taken."""
     tool = which(machine, "npu-smi", NPU_SMI_FOLDERS)
-    if tool is None or not npu["devices"]:
+    if tool is None or not npu["devices"] or npu["error_kind"] == "timeout":
         return {}
     commands: dict[str, Command] = {}
 

@@ -338,3 +338,21 @@ def test_every_name_of_a_node_is_redacted(tmp_path: Path) -> None:
     document["facts"]["launch"]["rank_table"] = {"servers": [{"server_id": "rack7-b2", "devices": []}]}
     clean = json.dumps(redact(document))
     assert "gpu-head" not in clean and "rack7-b2" not in clean
+
+
+def test_what_the_user_keeps_is_not_changed(tmp_path: Path, doctor: Callable[..., Any]) -> None:
+    """MindSpore 2.7.2 takes CANN 8.5 only: beside CANN 8.3.RC1 either may change, unless the user forbids it."""
+    document = healthy("node-1")
+    document["facts"]["cann"].update(version="8.3.RC1", internal="8.3.0.1.200")
+    del document["facts"]["packages"]["mindformers"]
+    document["facts"]["mindformers"] = None
+    file = tmp_path / "host.json"
+    file.write_text(json.dumps(document), encoding="utf-8")
+
+    def changed(*words: str) -> list[str]:
+        done = doctor("check", "--host", str(file), "--only", "ENV-CANN-001", "--format", "json", *words)
+        return [fix["summary"].split()[1] for fix in json.loads(done.stdout)["findings"][0]["fixes"]]
+
+    assert changed() == ["MindSpore", "CANN"]
+    assert changed("--keep", "mindspore") == ["CANN"]
+    assert changed("--keep", "cann", "--keep", "driver") == ["MindSpore"]
