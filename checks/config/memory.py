@@ -52,7 +52,7 @@ def memory_exceeds_device(plan: Plan) -> Iterator[Finding]:
     # The estimate is imported where there is something to estimate: most configs are checked without a card's size.
     from doctor.plan.memory.advise import steps_to_fit
     from doctor.plan.memory.estimate import estimate
-    from doctor.plan.memory.reading import NotKnown, layout_of, shape_of
+    from doctor.plan.memory.reading import NotKnown, keys_of, layout_of, shape_of
 
     try:
         shape = shape_of(plan)
@@ -61,7 +61,8 @@ def memory_exceeds_device(plan: Plan) -> Iterator[Finding]:
         raise Skip(missing.reason) from None
     result = estimate(shape, layout, plan.device_memory)
     if result.fits is False:
-        yield exceeds(result, steps_to_fit(shape, layout, plan.device_memory), str(plan.document.path), plan)
+        steps = steps_to_fit(shape, layout, plan.device_memory, keys_of(plan))
+        yield exceeds(result, steps, str(plan.document.path), plan)
 
 
 def exceeds(result: Estimate, steps: Sequence[Step], path: str, plan: Plan) -> Finding:
@@ -88,5 +89,13 @@ def exceeds(result: Estimate, steps: Sequence[Step], path: str, plan: Plan) -> F
         path=path,
         **figures,
     )
-    summary = Text(_RULE.fix.en.replace("{steps}", listed.en), _RULE.fix.zh.replace("{steps}", listed.zh))
+    if steps and steps[-1].fits is True:
+        summary = Text(_RULE.fix.en.replace("{steps}", listed.en), _RULE.fix.zh.replace("{steps}", listed.zh))
+    else:
+        done = f" ({listed.en})" if steps else "", f"（{listed.zh}）" if steps else ""
+        summary = Text(
+            f"No cheap change{done[0]} makes it certain to fit: spread the model over more cards (model_parallel, "
+            "pipeline_stage), or use larger ones.",
+            f"仅靠低成本改动{done[1]}不能保证放得下：请用更多卡切分模型（model_parallel、pipeline_stage），或换更大显存的卡。",
+        )
     return replace(finding, fixes=(replace(finding.fixes[0], summary=summary),))

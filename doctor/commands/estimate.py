@@ -9,19 +9,20 @@ from pathlib import Path
 from typing import Any, Optional
 
 from doctor.checks.config.memory import exceeds
+from doctor.checks.config.text import merge_conflict, not_yaml, recursive_anchor, tab_indentation
 from doctor.commands.check import count, size
 from doctor.errors import UsageError
 from doctor.examples import example
 from doctor.finding import Text
 from doctor.language import Help
-from doctor.plan.arithmetic import global_batch
+from doctor.plan.arithmetic import GlobalBatch, global_batch
 from doctor.plan.build import load_plan
 from doctor.plan.memory.advise import Step, Strategy, steps_to_fit, strategy
 from doctor.plan.memory.estimate import Estimate, estimate, largest_batch
 from doctor.plan.memory.layout import Layout
-from doctor.plan.memory.reading import Card, NotKnown, card_of, describe, layout_of, shape_of
+from doctor.plan.memory.reading import Card, NotKnown, card_of, describe, keys_of, layout_of, shape_of
 from doctor.plan.memory.shape import ModelShape, human
-from doctor.plan.plan import Plan
+from doctor.plan.plan import Dialect, Plan
 from doctor.report.model import Report
 from doctor.report.write import emit
 
@@ -82,26 +83,48 @@ def build_report(args: argparse.Namespace) -> Report:
     path = Path(args.config)
     if not path.exists():
         path = example(args.config) or path
-    plan = load_plan(path, devices=args.devices, device_memory=args.device_memory, mindformers=args.mindformers)
+    plan = load_plan(
+        path, devices=args.devices, device_memory=args.device_memory, mindformers=args.mindformers, forgiving=True
+    )
+    _stop_at_slips(plan)
     shape, layout = _inputs(plan, args)
     card = card_of(plan)
     result = estimate(shape, layout, card.size)
-    steps = steps_to_fit(shape, layout, card.size) if card.size is not None and result.fits is not True else ()
+    steps: tuple[Step, ...] = ()
+    if card.size is not None and result.fits is not True:
+        steps = steps_to_fit(shape, layout, card.size, keys_of(plan))
     best = _best(plan, shape, layout, card)
+    batch = _batch(plan, layout, args)
     findings = (exceeds(result, steps, args.config, plan),) if result.fits is False else ()
     return Report(
         command="estimate",
         findings=findings,
-        facts=_facts(plan, shape, layout, result, card, best),
-        headline=tuple(_headline(plan, shape, layout, result, card, best, steps, args.formula)),
+        facts=_facts(plan, shape, layout, batch, result, card, best),
+        headline=tuple(_headline(shape, layout, batch, result, card, best, steps, args.formula)),
         next_command=f"doctor check {args.config}",
     )
+
+
+def _stop_at_slips(plan: Plan) -> None:
+    """Raises UsageError with the line and what is wrong there when the text is no YAML yet, as check finds it."""
+    if plan.document.readable:
+        return
+    for rule in (merge_conflict, tab_indentation, recursive_anchor, not_yaml):
+        for found in rule(plan):
+            line = found.evidence[0].line
+            raise UsageError(
+                Text(
+                    f"{plan.document.path}:{line}: cannot estimate: {found.title.en}. {found.message.en}",
+                    f"{plan.document.path}:{line}：无法估算：{found.title.zh}。{found.message.zh}",
+                ),
+                found.fixes[0].summary if found.fixes else None,
+            )
 
 
 def _inputs(plan: Plan, args: argparse.Namespace) -> tuple[ModelShape, Layout]:
     try:
         shape = shape_of(plan)
-        layout = layout_of(plan, shape)
+        layout = layout_of(plan, shape, batch=args.batch, sequence=args.sequence)
     except NotKnown as missing:
         raise UsageError(
             Text(
@@ -110,8 +133,14 @@ def _inputs(plan: Plan, args: argparse.Namespace) -> tuple[ModelShape, Layout]:
             ),
             Text("Give it in the file.", "请在文件中给出。"),
         ) from None
-    asked = {name: value for name, value in (("micro_batch", args.batch), ("sequence", args.sequence)) if value}
-    return shape, replace(layout, profile=args.profile, **asked)
+    return shape, replace(layout, profile=args.profile)
+
+
+def _batch(plan: Plan, layout: Layout, args: argparse.Namespace) -> GlobalBatch:
+    batch = global_batch(plan)
+    if args.batch is None and args.sequence is None:
+        return batch
+    return batch.at(layout.micro_batch, layout.sequence, fixed=plan.dialect is Dialect.PYNATIVE)
 
 
 def _best(plan: Plan, shape: ModelShape, layout: Layout, card: Card) -> Optional[Strategy]:
@@ -122,14 +151,20 @@ def _best(plan: Plan, shape: ModelShape, layout: Layout, card: Card) -> Optional
 
 
 def _facts(
-    plan: Plan, shape: ModelShape, layout: Layout, result: Estimate, card: Card, best: Optional[Strategy]
+    plan: Plan,
+    shape: ModelShape,
+    layout: Layout,
+    batch: GlobalBatch,
+    result: Estimate,
+    card: Card,
+    best: Optional[Strategy],
 ) -> dict[str, Any]:
-    batch = global_batch(plan).to_dict()
-    if batch["per_device"] is None:
-        batch["per_device"] = layout.micro_batch
+    sizes = batch.to_dict()
+    if sizes["per_device"] is None:
+        sizes["per_device"] = layout.micro_batch
     return {
         "model": describe(plan, shape),
-        "batch": batch,
+        "batch": sizes,
         "memory": {
             "stages": [stage.to_dict() for stage in result.stages],
             "device": card.size,
@@ -159,9 +194,9 @@ def _suggestion(best: Optional[Strategy]) -> Optional[dict[str, Any]]:
 
 
 def _headline(
-    plan: Plan,
     shape: ModelShape,
     layout: Layout,
+    batch: GlobalBatch,
     result: Estimate,
     card: Card,
     best: Optional[Strategy],
@@ -173,7 +208,6 @@ def _headline(
         f"{shape.family or 'model'}, {size} parameters ({shape.parameters:,}), {shape.layers} layers",
         f"{shape.family or '模型'}，{size} 参数（{shape.parameters:,}），{shape.layers} 层",
     )
-    batch = global_batch(plan)
     tokens = f"{batch.tokens:,}" if batch.tokens else "?"
     yield Text(
         f"global batch = per device x data_parallel x accumulation = {batch.equation}; {tokens} tokens a step",

@@ -33,6 +33,20 @@ class GlobalBatch:
             factors.append(self.interleave)
         return " x ".join("?" if item is None else str(item) for item in factors) + f" = {self.total or '?'}"
 
+    def at(self, per_device: int, sequence: int, *, fixed: bool = False) -> GlobalBatch:
+        """The same run with other sizes. `fixed`: the global batch stays, the accumulation follows."""
+        rest = (self.data_parallel, self.accumulation, self.interleave)
+        total, accumulation = self.total, self.accumulation
+        if fixed:
+            step = per_device * (self.data_parallel or 1)
+            known = total and self.data_parallel and total % step == 0
+            accumulation = total // step if total and known else None
+        else:
+            total = per_device * math.prod(item for item in rest if item) if None not in rest else None
+        return GlobalBatch(
+            per_device, self.data_parallel, accumulation, self.interleave, total, total * sequence if total else None
+        )
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "per_device": self.per_device,

@@ -67,3 +67,56 @@ def test_what_is_missing_is_named(doctor, tmp_path: Path) -> None:  # type: igno
     (tmp_path / "config.json").write_text('{"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}')
     done = doctor("estimate", "config.json")
     assert done.returncode == 2 and "num_layers" in done.stderr and done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("  data_parallel: 8", "\tdata_parallel: 8", "indented with a tab"),
+        ("  data_parallel: 8", "  data_parallel：8", "full-width"),
+        ('    compute_dtype: "bfloat16"', '    compute_dtype: "bfloat16', "quote opens here"),
+        ("  data_parallel: 8", "  data_parallel: 8，", "data_parallel is 8，, not a whole number above zero"),
+        ("    num_layers: 32", "    num_layers: 3x2", "num_layers is 3x2, not a whole number above zero"),
+    ],
+)
+def test_a_slip_is_named_with_its_line(doctor, tmp_path: Path, old: str, new: str, words: str) -> None:  # type: ignore[no-untyped-def]
+    text = CONFIG.read_text(encoding="utf-8")
+    assert old in text
+    (tmp_path / "slip.yaml").write_text(text.replace(old, new, 1), encoding="utf-8")
+    line = text[: text.index(old)].count("\n") + 1
+    done = doctor("estimate", "slip.yaml", "--device-memory", "64GB")
+    assert done.returncode == 2 and done.stdout == "" and words in done.stderr
+    assert f"slip.yaml:{line}: " in done.stderr or f"line {line}: " in done.stderr
+
+
+def test_a_batch_that_is_asked_for_counts_in_the_equation(doctor) -> None:  # type: ignore[no-untyped-def]
+    row = facts(doctor, "--batch", "4", "--sequence", "1024", "--device-memory", "64GB")
+    batch = row["facts"]["batch"]
+    assert (batch["per_device"], batch["global"], batch["tokens_per_step"]) == (4, 32, 32768)
+    done = doctor("estimate", str(CONFIG), "--batch", "4")
+    assert "4 x 8 x 1 = 32" in done.stdout
+
+
+def test_a_sequence_that_is_asked_for_need_not_be_in_the_file(doctor, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "config.json").write_text(json.dumps({
+        "model_type": "bloom", "architectures": ["BloomForCausalLM"], "hidden_size": 1024, "n_layer": 24, "n_head": 16,
+        "vocab_size": 250880}))  # fmt: skip
+    done = doctor("estimate", "config.json", "--batch", "1", "--sequence", "2048", "--format", "json")
+    assert json.loads(done.stdout)["facts"]["model"]["parameters"] == 559_214_592
+
+
+def test_the_changes_are_named_as_the_file_names_them(doctor, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    from doctor.examples import example
+
+    path = example("tiny-llama")
+    assert path is not None
+    text = path.read_text(encoding="utf-8").replace("hidden_size: 128", "hidden_size: 8192")
+    (tmp_path / "big.yaml").write_text(text, encoding="utf-8")
+    done = doctor("estimate", "big.yaml", "--device-memory", "24GB", "--batch", "256", "--sequence", "4096")
+    assert "training_args.recompute: True" in done.stdout, done.stdout
+    assert "recompute_config" not in done.stdout
+
+
+def test_no_cheap_change_is_promised_where_none_is_enough(doctor) -> None:  # type: ignore[no-untyped-def]
+    done = doctor("estimate", str(CONFIG), "--device-memory", "8GB")
+    assert "No cheap change" in " ".join(done.stdout.split())

@@ -26,7 +26,20 @@ class Step:
     fits: Optional[bool]
 
 
-def steps_to_fit(shape: ModelShape, layout: Layout, device: int) -> tuple[Step, ...]:
+@dataclass(frozen=True)
+class Keys:
+    """What the settings that a change touches are called in the file at hand."""
+
+    recompute: str = "recompute_config.recompute: True"
+    batch: str = "batch_size"
+    #: None where the global batch is a setting of its own, from which the accumulation follows
+    accumulation: Optional[str] = "accumulation"
+    micro_batches: str = "parallel_config.micro_batch_num"
+    sequence: str = "seq_length"
+    shard: str = "parallel.enable_parallel_optimizer: True"
+
+
+def steps_to_fit(shape: ModelShape, layout: Layout, device: int, keys: Keys = Keys()) -> tuple[Step, ...]:
     """The cheapest list of changes that makes the run fit: empty when it does, and all changes when even they
     are not enough.
 
@@ -37,7 +50,7 @@ def steps_to_fit(shape: ModelShape, layout: Layout, device: int) -> tuple[Step, 
     plans = [[change for change, times in zip(_CHANGES, counts) for _ in range(times)] for counts in _counts(layout)]
     plans.sort(key=lambda plan: (sum(change.price for change in plan), len(plan)))
     chosen = next((plan for plan in plans if _fits(shape, _apply(layout, plan), device)), plans[-1])
-    return tuple(_steps(shape, layout, device, chosen))
+    return tuple(_steps(shape, layout, device, chosen, keys))
 
 
 @dataclass(frozen=True)
@@ -46,7 +59,7 @@ class _Change:
 
     price: float
     make: Callable[[Layout], Optional[Layout]]
-    describe: Callable[[Layout], Text]
+    describe: Callable[[Layout, Keys], Text]
 
 
 def _counts(layout: Layout) -> Iterator[tuple[int, ...]]:
@@ -70,12 +83,12 @@ def _apply(layout: Layout, changes: list[_Change]) -> Layout:
     return layout
 
 
-def _steps(shape: ModelShape, layout: Layout, device: int, changes: list[_Change]) -> Iterator[Step]:
+def _steps(shape: ModelShape, layout: Layout, device: int, changes: list[_Change], keys: Keys) -> Iterator[Step]:
     for change, times in groupby(changes):
         for _ in times:
             layout = change.make(layout) or layout
         verdict = estimate(shape, layout, device)
-        yield Step(change.describe(layout), layout, verdict.peak, verdict.fits)
+        yield Step(change.describe(layout, keys), layout, verdict.peak, verdict.fits)
 
 
 def _recompute(layout: Layout) -> Optional[Layout]:
@@ -87,7 +100,24 @@ def _recompute(layout: Layout) -> Optional[Layout]:
 def _halve_batch(layout: Layout) -> Optional[Layout]:
     if layout.micro_batch < 2:
         return None
-    return replace(layout, micro_batch=layout.micro_batch // 2, accumulation=layout.accumulation * 2)
+    half = replace(layout, micro_batch=layout.micro_batch // 2)
+    if layout.pipeline_stages > 1:  # there the micro batches are the accumulation
+        return replace(half, micro_batches=layout.micro_batches * 2)
+    return replace(half, accumulation=layout.accumulation * 2)
+
+
+def _batch_words(after: Layout, keys: Keys) -> Text:
+    size = f"{keys.batch}: {after.micro_batch}"
+    if keys.accumulation is None:
+        return Text(f"{size} (the global batch stays)", f"{size}（全局 batch 不变）")
+    more = (
+        f"{keys.micro_batches}: {after.micro_batches}"
+        if after.pipeline_stages > 1
+        else f"{keys.accumulation} {after.accumulation}"
+        if keys.accumulation == "accumulation"
+        else f"{keys.accumulation}: {after.accumulation}"
+    )
+    return Text(f"{size}, with {more} to keep the global batch", f"{size}，并设 {more} 以保持全局 batch")
 
 
 def _halve_sequence(layout: Layout) -> Optional[Layout]:
@@ -106,29 +136,24 @@ _CHANGES = (
     _Change(
         1,
         _recompute,
-        lambda _: Text("recompute_config.recompute: True", "开启重计算：recompute_config.recompute: True"),
+        lambda _, keys: Text(keys.recompute, f"开启重计算：{keys.recompute}"),
     ),
     _Change(
         2,
         _halve_batch,
-        lambda after: Text(
-            f"batch_size: {after.micro_batch}, with accumulation {after.accumulation} to keep the global batch",
-            f"batch_size: {after.micro_batch}，梯度累积 {after.accumulation} 步以保持全局 batch",
-        ),
+        _batch_words,
     ),
     _Change(
         4,
         _halve_sequence,
-        lambda after: Text(f"seq_length: {after.sequence}", f"缩短序列：seq_length: {after.sequence}"),
+        lambda after, keys: Text(f"{keys.sequence}: {after.sequence}", f"缩短序列：{keys.sequence}: {after.sequence}"),
     ),
     _Change(
         5,
         _shard,
-        lambda _: Text(
-            "parallel.enable_parallel_optimizer: True", "优化器并行：parallel.enable_parallel_optimizer: True"
-        ),
+        lambda _, keys: Text(keys.shard, f"优化器并行：{keys.shard}"),
     ),
-    _Change(20, _offload, lambda _: Text("optimizer states on the host (offload)", "优化器状态卸载到主机内存")),
+    _Change(20, _offload, lambda _, keys: Text("optimizer states on the host (offload)", "优化器状态卸载到主机内存")),
 )
 
 

@@ -6,8 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from doctor.escape import visible
 from doctor.finding import Text
 from doctor.plan.arithmetic import data_parallel, rows
+from doctor.plan.memory.advise import Keys
 from doctor.plan.memory.families import traits
 from doctor.plan.memory.layout import BYTES, Layout
 from doctor.plan.memory.shape import Experts, Latent, ModelShape, llama_ffn
@@ -68,9 +70,25 @@ def shape_of(plan: Plan) -> ModelShape:
 
 
 def _needed(value: Value) -> int:
-    if value.count is None:
+    count = _sound(value).count
+    if count is None:
         raise NotKnown(Text(f"{value.key or value.name} is not in the file", f"文件中没有 {value.key or value.name}"))
-    return value.count
+    return count
+
+
+def _sound(value: Value) -> Value:
+    """The value itself. Raises NotKnown with its line when it stands in the file and is no number above zero: with
+    a default in its place the figures would be those of another run."""
+    if value.given and value.value is not None and value.count is None:
+        shown = visible(value.raw if value.raw is not None else "a section", 40)
+        line = value.location.line
+        raise NotKnown(
+            Text(
+                f"line {line}: {value.key} is {shown}, not a whole number above zero",
+                f"第 {line} 行：{value.key} 是 {shown}，不是正整数",
+            )
+        )
+    return value
 
 
 def _kv_heads(plan: Plan) -> Optional[int]:
@@ -122,15 +140,21 @@ def _latent(plan: Plan) -> Optional[Latent]:
     )
 
 
-def layout_of(plan: Plan, shape: ModelShape) -> Layout:
-    """How the plan spreads the model. Raises NotKnown when batch or sequence are missing."""
-    sequence = plan.model.sequence.count or plan.data.sequence.count or plan.model.positions.count
+def layout_of(plan: Plan, shape: ModelShape, *, batch: Optional[int] = None, sequence: Optional[int] = None) -> Layout:
+    """How the plan spreads the model, with `batch` (sequences a device) and `sequence` (tokens) in place of the
+    file's. Raises NotKnown when they are missing in both."""
+    sequence = sequence or plan.model.sequence.count or plan.data.sequence.count or plan.model.positions.count
     if sequence is None:
         raise NotKnown(Text("the sequence length is not in the file", "文件中没有序列长度"))
-    micro = plan.batch.per_device.count
+    micro = batch or _sound(plan.batch.per_device).count
     if micro is None:
         raise NotKnown(Text("the batch size is not in the file", "文件中没有 batch size"))
     parallel = plan.parallel
+    sizes = [parallel.tensor, parallel.pipeline, parallel.context, parallel.expert, parallel.micro_batches]
+    if plan.dialect is not Dialect.PYNATIVE:  # there -1 stands for all that is left
+        sizes.append(parallel.data)
+    for size in sizes:
+        _sound(size)
     stages = parallel.pipeline.count or 1
     accumulation = plan.batch.accumulation.count or 1
     recompute, recomputed = _recompute(plan)
@@ -193,6 +217,23 @@ def _trained(plan: Plan, shape: ModelShape) -> Optional[int]:
         return None
     rank = adapter.get("lora_rank").count or adapter.get("reduction_factor").count or 8
     return shape.layers * 4 * rank * 2 * shape.hidden
+
+
+def keys_of(plan: Plan) -> Keys:
+    """The names that the file at hand has for the settings that save memory."""
+    if plan.dialect is Dialect.HUGGINGFACE:  # a model alone: the names of a training YAML
+        return Keys()
+    batch, parallel = plan.batch, plan.parallel
+    pynative = plan.dialect is Dialect.PYNATIVE
+    sequence = plan.model.sequence if plan.model.sequence.given or not plan.data.sequence.given else plan.data.sequence
+    return Keys(
+        recompute=f"{plan.recompute.full.key}: {'full' if pynative else 'True'}",
+        batch=batch.per_device.key,
+        accumulation=None if pynative else batch.accumulation.key,
+        micro_batches=parallel.micro_batches.key,
+        sequence=sequence.key,
+        shard=f"{parallel.optimizer.key}: True",
+    )
 
 
 @dataclass(frozen=True)
