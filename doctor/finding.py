@@ -247,6 +247,21 @@ class Finding:
         return row
 
 
+_EXPONENT = re.compile(r"(-?\d+)(?:\.(\d*))?e([+-]?)0*(\d+)")
+
+
+def number_text(value: float) -> str:
+    """A float as YAML 1.1 reads it back: 1.0e-5, since Python's own 1e-05 would be text there."""
+    if value != value or value in (math.inf, -math.inf):
+        return ".nan" if value != value else (".inf" if value > 0 else "-.inf")
+    text = repr(value)
+    hit = _EXPONENT.fullmatch(text)
+    if hit is None:
+        return text
+    whole, digits, sign, exponent = hit.groups()
+    return f"{whole}.{digits or '0'}e{sign or '+'}{exponent}"
+
+
 def plain(value: Any) -> Any:
     """A value as JSON may hold it: NaN and infinities become the strings nan, inf, -inf."""
     if isinstance(value, float) and not math.isfinite(value):

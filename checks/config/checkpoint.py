@@ -174,7 +174,19 @@ def nothing_saved(plan: Plan) -> Iterator[Finding]:
             for item in callbacks.sequence
         )
         severity = Severity.WARNING
-    if not custom:
+    if custom:
+        return
+    if plan.dialect is Dialect.PYNATIVE:
+        yield nothing_saved.finding(
+            Text(
+                "checkpoint.enable_save is not on: whatever happens, the work is lost.",
+                "checkpoint.enable_save 未打开：一旦中断，全部白训。",
+            ),
+            evidence=seen(plan, place, expected=True),
+            fixes=(change(plan, place, True),),
+            severity=severity,
+        )
+    else:
         yield nothing_saved.finding(evidence=seen(plan, place, expected="type: CheckpointMonitor"), severity=severity)
 
 

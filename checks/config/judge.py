@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from doctor.check import Check, Skip
 from doctor.escape import visible
-from doctor.finding import Edit, Evidence, Finding, Fix, Location, Text, fill
+from doctor.finding import Edit, Evidence, Finding, Fix, Location, Text, fill, number_text
 from doctor.plan.plan import Dialect, Plan
 from doctor.plan.value import Value
 
@@ -216,7 +216,7 @@ def verify(plan: Plan) -> str:
 def _yaml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return "null" if value is None else str(value)
+    return number_text(value) if isinstance(value, float) else "null" if value is None else str(value)
 
 
 def divisors(number: int) -> list[int]:

@@ -121,7 +121,9 @@ def sequence_by_positions(plan: Plan) -> Iterator[Finding]:
         raise unknown("max_position_embeddings")
     if scaled_rope(plan):
         raise Skip(Text("rope scaling extends the positions", "rope 缩放扩展了位置"))
-    length, positions = need(model.sequence, model.positions)
+    # a model that states no length of its own takes the rows as the data set cuts them
+    sequence = model.sequence if model.sequence.given or not plan.data.sequence.given else plan.data.sequence
+    length, positions = need(sequence, model.positions)
     if length > positions:
         yield sequence_by_positions.finding(
             because(
@@ -129,8 +131,8 @@ def sequence_by_positions(plan: Plan) -> Iterator[Finding]:
                 f"seq_length {length} > {model.positions.name} {positions}.",
                 f"seq_length {length} > {model.positions.name} {positions}。",
             ),
-            evidence=seen(plan, model.sequence, model.positions, expected=f"at most {positions}"),
-            fixes=(change(plan, model.sequence, positions), change(plan, model.positions, length)),
+            evidence=seen(plan, sequence, model.positions, expected=f"at most {positions}"),
+            fixes=(change(plan, sequence, positions), change(plan, model.positions, length)),
             severity=None if plan.trains else Severity.INFO,
         )
 

@@ -210,10 +210,15 @@ def clip_small(plan: Plan) -> Iterator[Finding]:
         return
     off = number == 0 and plan.dialect in (Dialect.PYNATIVE, Dialect.TRAINER)
     if number < 0.01 and not off:
+        turned = Text(
+            "A limit below zero turns every gradient round, or is refused: the loss rises. Usual: 1.0.",
+            "上限小于零会使梯度反向，或直接报错：损失会上升。常用 1.0。",
+        )
         yield clip_small.finding(
+            turned if number < 0 else None,
             evidence=seen(plan, value, expected=1.0),
             fixes=(change(plan, value, 1.0),),
-            severity=Severity.ERROR if number <= 0 and plan.dialect.graph else None,
+            severity=Severity.ERROR if number < 0 or (number == 0 and plan.dialect.graph) else None,
             value=shown(value),
         )
 
@@ -237,7 +242,8 @@ def clip_off(plan: Plan) -> Iterator[Finding]:
     value = plan.optimizer.clip
     norm = plan.optimizer.clip_norm
     if plan.dialect is Dialect.PYNATIVE:
-        if norm.given and norm.number is not None and norm.number <= 0:
+        # a limit below zero does worse than not to clip: CFG-OPT-011
+        if norm.given and norm.number == 0:
             yield clip_off.finding(evidence=seen(plan, norm, expected=1.0), fixes=(change(plan, norm, 1.0),))
     elif value.value is False and value.given and language_model(plan):
         yield clip_off.finding(evidence=seen(plan, value, expected=True), fixes=(change(plan, value, True),))

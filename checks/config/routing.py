@@ -20,6 +20,7 @@ from doctor.checks.config.judge import (
     shown,
 )
 from doctor.finding import Finding, Severity, Text
+from doctor.plan.names import nearest
 from doctor.plan.plan import Dialect, Plan
 from doctor.plan.value import Value
 from doctor.rule import Rule
@@ -286,6 +287,47 @@ def _out_of_range(plan: Plan, value: Value, words: str) -> Finding:
     )
 
 
+#: training_graph/transformer/moe/router.py SUPPORTED_LOAD_BALANCING_TYPES (1.7 on); pynative router aux_loss_func_map
+_BALANCING = ("sub_seq_aux_loss", "seq_aux_loss", "gbs_aux_loss")
+_PYNATIVE_BALANCING = ("aux_loss", "seq_aux_loss", "global_aux_loss")
+
+
+@check(
+    Rule(
+        id="CFG-MOE-017",
+        name="unknown-balancing-loss",
+        severity=Severity.ERROR,
+        category="config",
+        title=Text("Balancing loss {value} does not exist", "不存在的负载均衡损失：{value}"),
+        why=Text(
+            "The router accepts {known}; with another name the network is not built.",
+            "路由器只接受 {known}；其他名称会导致构网失败。",
+        ),
+        fix=Text("Use one of {known}.", "改为 {known} 之一。"),
+        references=("mindformers/parallel_core/training_graph/transformer/moe/router.py",),
+    )
+)
+@applies((Dialect.MCORE, Dialect.PYNATIVE), training=True)
+def unknown_balancing(plan: Plan) -> Iterator[Finding]:
+    if not plan.model.is_moe:
+        raise Skip(DENSE)
+    if plan.release.before("1.7.0"):
+        raise Skip(Text("MindFormers 1.6 does not check the name", "MindFormers 1.6 不检查该名称"))
+    kind = plan.model.section.get("moe_router_load_balancing_type")
+    pynative = plan.dialect is Dialect.PYNATIVE
+    if pynative and plan.model.section.get("moe_aux_loss_coeff").number == 0:
+        raise Skip(Text("the balancing loss is off", "未启用负载均衡损失"))
+    known = _PYNATIVE_BALANCING if pynative else _BALANCING
+    if kind.given and kind.value is not None and kind.value not in known:
+        meant = nearest(kind.words, known, 0.5)
+        yield unknown_balancing.finding(
+            evidence=seen(plan, kind, expected=listed(known)),
+            fixes=(change(plan, kind, meant),) if meant else None,
+            value=shown(kind),
+            known=listed(known),
+        )
+
+
 @check(
     Rule(
         id="CFG-MOE-016",
@@ -307,8 +349,8 @@ def _out_of_range(plan: Plan, value: Value, words: str) -> Finding:
 def capacity_balancing(plan: Plan) -> Iterator[Finding]:
     capacity = plan.model.field("moe_expert_capacity_factor")
     kind = plan.model.section.get("moe_router_load_balancing_type")
-    known = ("sub_seq_aux_loss", "seq_aux_loss", "gbs_aux_loss")
-    if capacity.number is not None and kind.given and kind.value not in known:
+    if capacity.number is not None and kind.given and kind.value not in _BALANCING:
         yield capacity_balancing.finding(
-            evidence=seen(plan, kind, capacity, expected=listed(known)), fixes=(change(plan, kind, "seq_aux_loss"),)
+            evidence=seen(plan, kind, capacity, expected=listed(_BALANCING)),
+            fixes=(change(plan, kind, "seq_aux_loss"),),
         )

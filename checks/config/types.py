@@ -168,7 +168,7 @@ def boolean_text(plan: Plan) -> Iterator[Finding]:
         yield boolean_text.finding(
             evidence=seen(plan, value, expected="True or False"),
             fixes=fixes,
-            severity=None if fault == "flag-text" and off else Severity.WARNING,
+            severity=None if (fault == "flag-text" and off) or _typed(plan, value) else Severity.WARNING,
             key=value.key,
             text=shown(value),
         )
@@ -188,6 +188,11 @@ def boolean_text(plan: Plan) -> Iterator[Finding]:
                 key=value.key,
                 text=shown(value),
             )
+
+
+def _typed(plan: Plan, value: Value) -> bool:
+    """Whether a data class checks the type of the setting: PyNative's sections but those of model and data do."""
+    return plan.dialect is Dialect.PYNATIVE and value.key.partition(".")[0] not in {"model", "train_dataset"}
 
 
 @check(

@@ -20,7 +20,7 @@ import yaml
 
 from doctor.errors import UsageError
 from doctor.escape import visible
-from doctor.finding import Edit, Text
+from doctor.finding import Edit, Text, number_text
 from doctor.plan.reader import parse
 from doctor.plan.spans import Entry, index
 from doctor.plan.value import Value
@@ -62,6 +62,12 @@ def apply(path: Path, old: str, new: str) -> None:
     the file is no longer `old` or cannot be written."""
     target = path.resolve()
     now, encoding, mark = _read(target)
+    if not target.stat().st_mode & 0o222:
+        # A rename would go through all the same: the folder may be writable, and root may write anything.
+        raise UsageError(
+            Text(f"{path}: write-protected; nothing was written.", f"{path}：文件为只读，未写入。"),
+            Text(f"Allow it with: chmod u+w {path}", f"如需修改：chmod u+w {path}"),
+        )
     if now != old:
         raise UsageError(
             Text(f"{path}: changed in the meantime; nothing was written.", f"{path}：文件已被修改，未写入。"),
@@ -275,9 +281,6 @@ def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-_FLOAT = re.compile(r"(-?\d+)(?:\.(\d*))?e([+-]?)0*(\d+)")
-
-
 def _render(text: str, value: Any, old: Optional[Entry], *, flow: bool, column: int) -> str:
     """A value as YAML 1.1 reads it back: booleans in the style of the file, floats with a dot."""
     if isinstance(value, bool):
@@ -288,7 +291,7 @@ def _render(text: str, value: Any, old: Optional[Entry], *, flow: bool, column: 
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return _float(value)
+        return number_text(value)
     if isinstance(value, str):
         return _quoted(value, text[old.start] if old is not None and old.style in ("'", '"') else "", flow)
     if isinstance(value, dict):
@@ -310,17 +313,6 @@ def _render(text: str, value: Any, old: Optional[Entry], *, flow: bool, column: 
 def _capital(text: str) -> bool:
     capital = len(re.findall(r":[ \t]+(?:True|False)\b", text))
     return capital > len(re.findall(r":[ \t]+(?:true|false)\b", text))
-
-
-def _float(value: float) -> str:
-    if value != value or value in (float("inf"), float("-inf")):
-        return ".nan" if value != value else (".inf" if value > 0 else "-.inf")
-    text = repr(value)
-    hit = _FLOAT.fullmatch(text)
-    if hit is None:
-        return text
-    whole, digits, sign, exponent = hit.groups()
-    return f"{whole}.{digits or '0'}e{sign or '+'}{exponent}"
 
 
 def _quoted(value: str, quote: str, flow: bool) -> str:

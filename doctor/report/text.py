@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional
+from typing import Any, Optional
 
 from doctor.check import CheckOutcome
 from doctor.escape import visible
-from doctor.finding import Evidence, Finding, Fix, Text
+from doctor.finding import Evidence, Finding, Fix, Text, number_text
 from doctor.report.model import Report
 from doctor.report.width import cell_width, wrap
 
@@ -136,11 +136,16 @@ def _evidence_lines(item: Evidence, lang: str, width: int) -> Iterator[str]:
         yield f"{_INDENT * 2}> {visible(said, max(40, width - 10))}"
 
 
+def _value(value: Any) -> str:
+    """As it is to be typed: a float in a form that YAML takes for a number."""
+    return number_text(value) if isinstance(value, float) else str(value)
+
+
 def _fix_lines(fix: Fix, lang: str, width: int) -> Iterator[str]:
     yield from wrap(visible(fix.summary.pick(lang)), width, f"{_INDENT}{_WORDS['fix'].pick(lang)}: ", _INDENT * 2)
     for edit in fix.edits:
         yield from wrap(
-            visible(f"{edit.key}: {edit.old} -> {edit.new}  ({edit.path})"),
+            visible(f"{edit.key}: {_value(edit.old)} -> {_value(edit.new)}  ({edit.path})"),
             width,
             f"{_INDENT * 2}{_WORDS['edit'].pick(lang)}: ",
             _INDENT * 3,

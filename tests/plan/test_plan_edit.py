@@ -189,3 +189,12 @@ def test_an_edit_does_what_it_says_on_any_tree(data: dict[str, Any], new: Any, r
     for step in steps:
         here = here[int(step[1:])] if step.startswith("#") else here[step]
     assert here == new
+
+
+def test_a_write_protected_file_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("seed: 1\n")
+    path.chmod(0o444)
+    with pytest.raises(UsageError, match="write-protected"):
+        apply(path, "seed: 1\n", "seed: 2\n")
+    assert path.read_text() == "seed: 1\n"

@@ -631,6 +631,21 @@ BAD: tuple[Case, ...] = (
     Case("CFG-KEY-003", "legacy", {f"{_D}.max_len": 4096}),
     Case("CFG-KEY-003", "legacy", {f"{_R}.clip_norm": 1.0, f"{_R}.max_grad_norm": Drop}, key=f"{_R}.clip_norm"),
     Case("CFG-TYP-014", "mcore", {f"{_M}.num_experts": -1}),
+    Case("CFG-MOE-017", "mcore", {f"{_M}.moe_router_load_balancing_type": "gbs_aux"}),
+    Case("CFG-MOE-017", "pynative", {"model.moe_router_load_balancing_type": "gbs_aux_loss"}),
+    Case("CFG-OPT-011", "pynative", {"training.max_norm": -1.0}),
+    Case("CFG-CKP-008", "pynative", {"checkpoint.enable_save": False}, key="checkpoint.enable_save"),
+    Case(
+        "CFG-MOD-003",
+        "mcore",
+        {
+            f"{_M}.seq_length": Drop,
+            f"{_M}.position_embedding_type": "rope",
+            f"{_M}.rotary_scaling_factor": 1.0,
+            f"{_D}.data_loader.config.seq_length": 1048576,
+        },
+        key=f"{_D}.data_loader.config.seq_length",
+    ),
 )
 
 GOOD: tuple[Case, ...] = (
@@ -651,6 +666,8 @@ GOOD: tuple[Case, ...] = (
     Case("CFG-MOD-006", "legacy", {f"{_M}.eos_token_id": [1, 2]}),
     Case("CFG-MOE-014", "legacy", {"moe_config": {"expert_num": 8, "capacity_factor": -1, "shared_expert_num": 8.0}}),
     Case("CFG-LRS-001", "mcore", {f"{_L}.lr_end": 2.2e-4}),
+    Case("CFG-OPT-012", "pynative", {"training.max_norm": -1.0}),
+    Case("CFG-MOE-017", "mcore", {f"{_M}.moe_router_load_balancing_type": "sub_seq_aux_loss"}),
     Case("CFG-LRS-001", "legacy", {f"{_L}.lr_end": 0}),
     Case(
         "CFG-OPT-007",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -77,3 +78,10 @@ def test_unsafe_edits_wait_for_their_flag(tmp_path: Path, doctor: Run) -> None:
     assert path.read_bytes() != kept.read_bytes(), done.stderr
     again = doctor("check", str(path), "--devices", str(BASES["legacy"][1]), "--only", "CFG-PAR-001")
     assert again.returncode == 0, again.stdout
+
+
+def test_a_number_is_shown_as_yaml_takes_it(doctor, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    text = BASES["legacy"][0]
+    (tmp_path / "a.yaml").write_text(re.sub(r"\n  eps: .*", "\n  eps: 1e-8", text, count=1), encoding="utf-8")
+    done = doctor("check", "a.yaml", "--only", "CFG-TYP-001")
+    assert "eps: 1.0e-8" in done.stdout and "1e-8 -> 1.0e-8" in done.stdout and "1e-08" not in done.stdout
