@@ -120,3 +120,30 @@ def test_the_changes_are_named_as_the_file_names_them(doctor, tmp_path: Path) ->
 def test_no_cheap_change_is_promised_where_none_is_enough(doctor) -> None:  # type: ignore[no-untyped-def]
     done = doctor("estimate", str(CONFIG), "--device-memory", "8GB")
     assert "No cheap change" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        # the count in facts of the model's own config: ChatGLM3-6B
+        (
+            {"model_type": "chatglm", "architectures": ["ChatGLMModel"], "hidden_size": 4096, "num_layers": 28,
+             "num_attention_heads": 32, "kv_channels": 128, "ffn_hidden_size": 13696, "multi_query_attention": True,
+             "multi_query_group_num": 2, "padded_vocab_size": 65024, "seq_length": 8192, "add_qkv_bias": True},
+            6_243_584_000,
+        ),
+        # Qwen2-57B-A14B by hand: 28 x (attention 29,364,736 + norms 7,168 + router 229,376 + experts 1,761,607,680
+        # + shared expert 220,200,960 + its gate 3,584) + embedding and head 1,089,077,248 + norm 3,584
+        (
+            {"model_type": "qwen2_moe", "architectures": ["Qwen2MoeForCausalLM"], "hidden_size": 3584,
+             "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944,
+             "vocab_size": 151936, "max_position_embeddings": 32768, "num_experts": 64, "num_experts_per_tok": 8,
+             "moe_intermediate_size": 2560, "shared_expert_intermediate_size": 20480, "tie_word_embeddings": False},
+            57_408_658_944,
+        ),
+    ],
+)  # fmt: skip
+def test_hugging_face_models_are_counted_exactly(doctor, tmp_path: Path, config, parameters) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    done = doctor("estimate", "config.json", "--batch", "1", "--sequence", "2048", "--format", "json")
+    assert json.loads(done.stdout)["facts"]["model"]["parameters"] == parameters

@@ -30,7 +30,9 @@ class NotKnown(Exception):
 def shape_of(plan: Plan) -> ModelShape:
     """The model of a plan. Raises NotKnown naming what is missing."""
     model = plan.model
-    known = traits(model.family)
+    # Hugging Face calls all generations "chatglm"; from the second on the queries share key and value heads.
+    second = model.family == "chatglm" and model.section.get("multi_query_attention").given
+    known = traits("chatglm2" if second else model.family)
     if known is None:
         family = model.family or "?"
         raise NotKnown(
@@ -115,14 +117,17 @@ def _experts(plan: Plan, hidden: int) -> Optional[Experts]:
     if total is None or total < 2:
         return None
     ffn = model.field("moe_ffn_hidden_size").count or model.ffn.count or 4 * hidden
+    # Qwen2-MoE's own name, with a gate on the shared expert
+    qwen = model.section.get("shared_expert_intermediate_size").count
     return Experts(
         total=total,
         chosen=model.field("moe_router_topk").count or 1,
         ffn=ffn,
         shared=model.field("shared_expert_num").count or 0,
-        shared_ffn=model.field("moe_shared_expert_intermediate_size").count,
+        shared_ffn=model.field("moe_shared_expert_intermediate_size").count or qwen,
         dense_layers=model.field("first_k_dense_replace").count or 0,
         bias=model.field("moe_router_enable_expert_bias").on,
+        shared_gate=model.field("use_shared_expert_gating").on or qwen is not None,
     )
 
 
