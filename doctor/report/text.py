@@ -90,15 +90,9 @@ def finding_lines(
 ) -> Iterator[str]:
     """One finding: what, where, why, then the fix with each command on a line of its own."""
     label = _WORDS[finding.severity.value].pick(lang)
-    head = f"{paint(label, finding.severity.value, colour)} {finding.rule} {visible(finding.title.pick(lang))}"
-    plain_length = len(head) - len(paint("", finding.severity.value, colour))
-    if plain_length <= width:
-        yield head
-    else:
-        first = f"{label} {finding.rule} "
-        lines = list(wrap(visible(finding.title.pick(lang)), width, first, _INDENT))
-        yield lines[0].replace(label, paint(label, finding.severity.value, colour), 1)
-        yield from lines[1:]
+    lines = list(wrap(visible(finding.title.pick(lang)), width, f"{label} {finding.rule} ", _INDENT))
+    yield lines[0].replace(label, paint(label, finding.severity.value, colour), 1)
+    yield from lines[1:]
     if not finding.root_cause:
         yield f"{_INDENT}({_WORDS['consequence'].pick(lang)})"
     yield from wrap(visible(finding.message.pick(lang)), width, _INDENT, _INDENT)

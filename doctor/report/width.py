@@ -26,7 +26,7 @@ def wrap(text: str, width: int, first: str = "", rest: str = "") -> Iterator[str
     """Lines of at most `width` cells, `first` before the first and `rest` before the others. Breaks at blanks
     and between Chinese characters; a word that is longer than a line (a path, a command) is left whole."""
     line, used, room = first, cell_width(first), False
-    for word in _words(text):
+    for word in _units(text):
         size = cell_width(word)
         if word == " ":
             room = True
@@ -39,6 +39,20 @@ def wrap(text: str, width: int, first: str = "", rest: str = "") -> Iterator[str
         used += gap + size
         room = False
     yield line.rstrip(" ")
+
+
+def _units(text: str) -> Iterator[str]:
+    """Words with the closing marks that follow them: such a mark may neither begin a line nor stand beyond its end."""
+    unit = ""
+    for word in _words(text):
+        if unit and unit != " " and word[0] in _NO_START:
+            unit += word
+            continue
+        if unit:
+            yield unit
+        unit = word
+    if unit:
+        yield unit
 
 
 def _words(text: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from doctor.report.github import to_github
 from doctor.report.model import Collect, Report, exit_code, in_order
 from doctor.report.sarif import to_sarif
 from doctor.report.schema import load
-from doctor.report.text import render
+from doctor.report.text import finding_lines, render
 from doctor.report.width import cell_width, wrap
 
 
@@ -160,7 +160,15 @@ def test_wrapping_loses_nothing_but_blanks(text: str, width: int) -> None:
 
 def test_wrapping_counts_chinese_as_two_cells() -> None:
     lines = list(wrap("显存不足，需要的显存大于单卡容量，请开启重计算或减小批大小。" * 3, 40))
-    assert len(lines) > 3 and all(cell_width(line) <= 42 for line in lines)
+    assert len(lines) > 3 and all(cell_width(line) <= 40 for line in lines)
+    assert not any(line[0] in "，。" for line in lines)
+
+
+def test_a_chinese_title_is_as_narrow_as_its_message() -> None:
+    """Its characters are few and wide."""
+    title = Text("x", "CANN 8.5.0 安装在 /usr/local/Ascend/cann，但当前 shell 没有加载它的环境变量")
+    first, second, *_ = finding_lines(finding(title=title), "zh")
+    assert (first + second.strip()).endswith(title.zh) and cell_width(first) <= 80
 
 
 @given(st.text(), st.dictionaries(st.text(max_size=5), st.one_of(st.text(), st.floats(), st.none()), max_size=4))
