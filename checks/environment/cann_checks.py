@@ -128,6 +128,8 @@ def cann_path_missing(host: Host) -> Iterator[Finding]:
             gone[root] = named
     if not gone and home is None:
         raise Skip(Text("no variable names a CANN", "没有环境变量指向 CANN"))
+    if home is not None and host.cann.flag("home_readable") is False:
+        yield _not_permitted(host, home)
     for path, names in gone.items():
         others = [row.text("path") for row in host.cann.rows("installs") if row.text("path") not in gone]
         yield cann_path_missing.finding(
@@ -144,6 +146,32 @@ def cann_path_missing(host: Host) -> Iterator[Finding]:
             variable=names[0],
             path=path,
         )
+
+
+def _not_permitted(host: Host, home: str) -> Finding:
+    """The folder is there and shut: what an installation by root for root alone looks like to everybody else."""
+    variable = host.cann.text("home_variable") or "ASCEND_HOME_PATH"
+    why = Text(
+        "It was installed for another user: none of its libraries can be loaded, and nothing in it can be checked.",
+        "它是为其他用户安装的：其中的动态库都无法加载，也无法检查其内容。",
+    )
+    summary = Text(
+        "Have it installed with --install-for-all, or its folder opened to your group.",
+        "请安装者用 --install-for-all 重新安装，或向你所在的组开放该目录。",
+    )
+    return cann_path_missing.finding(
+        why,
+        evidence=(Evidence("file", home, note=Text("not readable by this user", "当前用户无权读取")),),
+        fixes=(Fix(summary, command=f"ls -ld {home}/ && id", verify=f"ls {home}/"),),
+        variable=variable,
+        path=home,
+    ).with_(
+        title=Text(
+            f"{variable} points to {home}, which this user may not read",
+            f"{variable} 指向 {home}，但当前用户无权读取",
+        ),
+        category="permissions",
+    )
 
 
 @host_check(

@@ -21,8 +21,8 @@ _DRIVER_PAGE = "https://www.hiascend.com/hardware/firmware-drivers/community"
 def evidence(host: Host, *parts: str) -> tuple[Evidence, ...]:
     """Where each of the versions was read, for MindSpore, MindFormers, CANN and driver."""
     known = {
-        "mindspore": (f"{host.executable}: mindspore", host.mindspore),
-        "mindformers": (f"{host.executable}: mindformers", host.mindformers),
+        "mindspore": (host.executable, host.mindspore),
+        "mindformers": (host.executable, host.mindformers),
         "cann": (host.cann.text("version_source") or host.cann.text("path") or "CANN", host.cann_version),
         "driver": (host.driver.text("source") or "npu-smi info", host.driver_version),
     }

@@ -48,6 +48,7 @@ def facts(machine: Machine) -> dict[str, Any]:
         "home": home,
         "home_variable": home_variable,
         "home_exists": machine.is_folder(home) if home is not None else None,
+        "home_readable": machine.may_enter(home) if home is not None and machine.is_folder(home) else None,
         "sourced": home is not None and machine.is_folder(home),
         "path": chosen,
         "roots_in_use": in_use,

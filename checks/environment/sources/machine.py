@@ -109,6 +109,13 @@ class Machine:
         except (OSError, ValueError):
             return False
 
+    def may_enter(self, path: str) -> bool:
+        """Whether this user may list a folder and open what is in it."""
+        try:
+            return os.access(self.real(path), os.R_OK | os.X_OK)
+        except (OSError, ValueError):
+            return False
+
     def names(self, path: str) -> list[str]:
         """Sorted names in a folder; empty when there is none."""
         try:

@@ -14,6 +14,7 @@ import pytest
 from machines import CANN, Card, Tree, hbm_table
 
 from doctor import registry, runner
+from doctor.checks.environment.cann_checks import cann_path_missing
 from doctor.checks.environment.collect import collect
 from doctor.checks.environment.host import from_document
 from doctor.checks.environment.sources import cann, commands, driver, hccn, launch, npu, npu_smi_details, system
@@ -228,6 +229,18 @@ def test_the_working_folder_is_not_searched_for_tools(tree: Tree, monkeypatch: p
     tree.env(PATH=".:")
     npu_facts(tree)
     assert not Path("ran").exists()
+
+
+def test_a_cann_of_another_user(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installed by root for root alone: the folder's name tells a version, and nothing of it can be loaded."""
+    home = tree.cann("8.5.0").environ["ASCEND_HOME_PATH"]
+    assert cann.facts(tree.machine())["home_readable"] is True
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: access(path, mode) and not str(path).endswith(home))
+    host = from_document({"facts": {"cann": cann.facts(tree.machine()), "env": tree.environ}}, "")
+    assert host is not None
+    [finding] = cann_path_missing(Inspection((host,), ({},)))
+    assert finding.category == "permissions" and "may not read" in finding.title.en
 
 
 def test_a_table_that_breaks_off_is_a_tool_that_hangs(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
