@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -66,8 +67,11 @@ def load(path: Optional[Path], options: Options) -> Inspection:
 
 def _read(name: str) -> dict[str, Any]:
     try:
-        with Path(name).open("rb") as handle:
-            raw = handle.read(LIMIT + 1)
+        if name == "-":  # ssh node doctor collect | doctor check --host -
+            raw = sys.stdin.buffer.read(LIMIT + 1)
+        else:
+            with Path(name).open("rb") as handle:
+                raw = handle.read(LIMIT + 1)
         if len(raw) > LIMIT:
             raise UsageError(
                 Text(

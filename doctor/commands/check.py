@@ -66,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help=Help("facts from `doctor collect`", "`doctor collect` 的输出文件"),
+        help=Help("facts from `doctor collect`; - reads stdin", "`doctor collect` 的输出文件；- 表示标准输入"),
     )
     parser.add_argument(
         "--keep",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -356,3 +358,9 @@ def test_what_the_user_keeps_is_not_changed(tmp_path: Path, doctor: Callable[...
     assert changed() == ["MindSpore", "CANN"]
     assert changed("--keep", "mindspore") == ["CANN"]
     assert changed("--keep", "cann", "--keep", "driver") == ["MindSpore"]
+
+
+def test_facts_come_through_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO(json.dumps(healthy("node-1")).encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(raw))
+    assert subject.load(None, Options(hosts=("-",))).hosts[0].mindspore == "2.7.2"
