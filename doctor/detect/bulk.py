@@ -5,6 +5,7 @@ Gives exactly what feeding the records one by one to `RankStream.feed` gives; a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Optional
@@ -73,15 +74,23 @@ def _add_points(stream: RankStream, block: MetricBlock) -> None:
     """The records that the curve of the rank keeps."""
     steps = block.columns.get("global_step")
     steps = (steps if steps is not None else block.columns["step"]).astype(np.int64)
-    finite = np.isfinite(block.columns["loss"])
+    loss, time = block.columns["loss"], block.columns.get("step_time_ms")
+    finite = np.isfinite(loss)
     done = 0
     while done < len(steps):
         stride = stream.curve.stride
-        wanted = (steps[done:] % stride == 0) | ~finite[done:]
-        rows = np.flatnonzero(wanted) + done
+        rows = np.flatnonzero((steps[done:] % stride == 0) | ~finite[done:]) + done
         done = len(steps)
-        for row, metric in zip(rows.tolist(), block.at(rows)):
-            stream.curve.add(metric)
+        losses: list[float] = loss[rows].tolist()
+        times: list[Optional[float]] = time[rows].tolist() if time is not None else [None] * len(rows)
+        lines, offsets = block.lines[rows].tolist(), (block.starts[rows] + block.offset).tolist()
+        for row, step, value, took, line, offset in zip(
+            rows.tolist(), steps[rows].tolist(), losses, times, lines, offsets
+        ):
+            if math.isfinite(value):
+                stream.curve.put(step, value, took, line, offset)
+            else:
+                stream.curve.add(block.metric(row))
             if stream.curve.stride != stride:
                 done = row + 1
                 break

@@ -15,7 +15,7 @@ from doctor.errors import UsageError
 from doctor.escape import visible
 from doctor.finding import Text
 from doctor.records.cutter import Cutter
-from doctor.records.decode import SNIFF, decoder, sniff
+from doctor.records.decode import SNIFF, Plain, decoder, sniff
 from doctor.records.record import Chunk, Notice
 
 CHUNK_SIZE = 1 << 21
@@ -92,11 +92,13 @@ def _chunks(handle: BinaryIO, cutter: Cutter, chunk_size: int, tell: Callable[[N
         try:
             block = _first(handle, min(chunk_size, FIRST_SIZE))
             decode = decoder(sniff(block[:SNIFF]))
+            plain = isinstance(decode, Plain) and handle.seekable()
             while block:
                 for text in decode.feed(block):
                     yield from cutter.feed(text)
                 # together with what waits, one full chunk
-                block = handle.read(max(chunk_size - len(cutter.carry), SNIFF))
+                size = max(chunk_size - len(cutter.carry), SNIFF)
+                block = handle.read(_to_line_end(handle, size) if plain else size)
             if not decode.end():
                 notice("damaged", "the compressed data end before their end mark")
         except OSError as error:
@@ -106,6 +108,15 @@ def _chunks(handle: BinaryIO, cutter: Cutter, chunk_size: int, tell: Callable[[N
     last = cutter.flush()
     if last is not None:
         yield last
+
+
+def _to_line_end(handle: BinaryIO, size: int) -> int:
+    """At most `size`, so that the next bytes end with a line if one ends near there: what follows a line's end would have
+    to be put in front of the next bytes, and copying costs as much as reading."""
+    front = size - SNIFF
+    tail = os.pread(handle.fileno(), SNIFF, handle.tell() + front)
+    end = max(tail.rfind(b"\n"), tail.rfind(b"\r")) + 1
+    return front + end if end else size
 
 
 def _first(handle: BinaryIO, chunk_size: int) -> bytes:
