@@ -183,14 +183,16 @@ def _offsets(plan: Plan, stages: int) -> Optional[list[list[int]]]:
 def _offset_fixes(plan: Plan, offsets: list[list[int]], missing: int, average: int) -> list[Fix]:
     """Spreads what is missing over the stages from the first (or takes it from the last)."""
     stages = plan.parallel.stages
+    if average < 1:  # fewer layers than stages: no list of offsets helps
+        return [advice(plan, "Write the offsets anew.", "请重新编写 offset。")]
     repaired = [list(row) for row in offsets] if len(offsets[0]) == stages else [[0] * stages]
     if len(offsets[0]) != stages:
         missing += offsets[0][0]
     flat = [(row, column) for row in range(len(repaired)) for column in range(len(repaired[0]))]
     order = flat if missing > 0 else list(reversed(flat))
-    for step in range(abs(missing)):
-        row, column = order[step % len(order)]
-        repaired[row][column] += 1 if missing > 0 else -1
+    each, rest = divmod(abs(missing), len(order))
+    for step, (row, column) in enumerate(order):
+        repaired[row][column] += (each + (step < rest)) * (1 if missing > 0 else -1)
     if any(average + entry < 1 for row in repaired for entry in row):
         return [advice(plan, "Write the offsets anew.", "请重新编写 offset。")]
     new = repaired if len(repaired) > 1 else repaired[0]

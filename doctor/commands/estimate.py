@@ -131,7 +131,7 @@ def _inputs(plan: Plan, args: argparse.Namespace) -> tuple[ModelShape, Layout]:
                 f"{args.config}: cannot estimate: {missing.reason.en}.",
                 f"{args.config}：无法估算：{missing.reason.zh}。",
             ),
-            Text("Give it in the file.", "请在文件中给出。"),
+            missing.todo,
         ) from None
     return shape, replace(layout, profile=args.profile)
 

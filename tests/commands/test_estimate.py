@@ -76,6 +76,7 @@ def test_what_is_missing_is_named(doctor, tmp_path: Path) -> None:  # type: igno
         ("  data_parallel: 8", "  data_parallel：8", "full-width"),
         ('    compute_dtype: "bfloat16"', '    compute_dtype: "bfloat16', "quote opens here"),
         ("  data_parallel: 8", "  data_parallel: 8，", "data_parallel is 8，, not a whole number above zero"),
+        ("    num_layers: 32", "    num_layers: 999999999999999999", "num_layers is larger than 10,000"),
         ("    num_layers: 32", "    num_layers: 3x2", "num_layers is 3x2, not a whole number above zero"),
     ],
 )

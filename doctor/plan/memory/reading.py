@@ -19,12 +19,19 @@ from doctor.plan.value import Value
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(MB|GB|M|G)\s*", re.IGNORECASE)
 
 
-class NotKnown(Exception):
-    """A size that the file does not hold and nothing implies; `reason` names it."""
+#: no model or cluster comes near these; beyond them the arithmetic would count for hours
+_MOST_LAYERS = 10_000
+_MOST = 10**9
+_CORRECT = Text("Correct that line.", "请改正该行。")
 
-    def __init__(self, reason: Text) -> None:
+
+class NotKnown(Exception):
+    """A size that the file does not hold and nothing implies, or that is no size; `reason` names it."""
+
+    def __init__(self, reason: Text, todo: Text = Text("Give it in the file.", "请在文件中给出。")) -> None:
         super().__init__(reason.en)
         self.reason = reason
+        self.todo = todo
 
 
 def shape_of(plan: Plan) -> ModelShape:
@@ -39,7 +46,7 @@ def shape_of(plan: Plan) -> ModelShape:
             Text(f"the structure of model family {family!r} is not known here", f"不了解模型系列 {family!r} 的结构")
         )
     layers, hidden, heads, vocabulary = (
-        _needed(model.layers),
+        _needed(model.layers, _MOST_LAYERS),
         _needed(model.hidden),
         _needed(model.heads),
         _needed(model.vocabulary),
@@ -71,24 +78,33 @@ def shape_of(plan: Plan) -> ModelShape:
     )
 
 
-def _needed(value: Value) -> int:
-    count = _sound(value).count
+def _needed(value: Value, most: int = _MOST) -> int:
+    count = _sound(value, most).count
     if count is None:
         raise NotKnown(Text(f"{value.key or value.name} is not in the file", f"文件中没有 {value.key or value.name}"))
     return count
 
 
-def _sound(value: Value) -> Value:
-    """The value itself. Raises NotKnown with its line when it stands in the file and is no number above zero: with
-    a default in its place the figures would be those of another run."""
+def _sound(value: Value, most: int = _MOST) -> Value:
+    """The value itself. Raises NotKnown with its line when it stands in the file and is no number above zero (with
+    a default in its place the figures would be those of another run) or larger than `most`."""
+    line = value.location.line
+    if (value.count or 0) > most:
+        raise NotKnown(
+            Text(
+                f"line {line}: {value.key} is larger than {most:,}, which no run has",
+                f"第 {line} 行：{value.key} 大于 {most:,}，不合常理",
+            ),
+            _CORRECT,
+        )
     if value.given and value.value is not None and value.count is None:
         shown = visible(value.raw if value.raw is not None else "a section", 40)
-        line = value.location.line
         raise NotKnown(
             Text(
                 f"line {line}: {value.key} is {shown}, not a whole number above zero",
                 f"第 {line} 行：{value.key} 是 {shown}，不是正整数",
-            )
+            ),
+            _CORRECT,
         )
     return value
 
@@ -155,7 +171,15 @@ def layout_of(plan: Plan, shape: ModelShape, *, batch: Optional[int] = None, seq
     if micro is None:
         raise NotKnown(Text("the batch size is not in the file", "文件中没有 batch size"))
     parallel = plan.parallel
-    sizes = [parallel.tensor, parallel.pipeline, parallel.context, parallel.expert, parallel.micro_batches]
+    sizes = [
+        plan.batch.accumulation,
+        parallel.interleave,
+        parallel.tensor,
+        parallel.pipeline,
+        parallel.context,
+        parallel.expert,
+        parallel.micro_batches,
+    ]
     if plan.dialect is not Dialect.PYNATIVE:  # there -1 stands for all that is left
         sizes.append(parallel.data)
     for size in sizes:

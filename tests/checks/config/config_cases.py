@@ -631,6 +631,8 @@ BAD: tuple[Case, ...] = (
     Case("CFG-KEY-003", "legacy", {f"{_D}.max_len": 4096}),
     Case("CFG-KEY-003", "legacy", {f"{_R}.clip_norm": 1.0, f"{_R}.max_grad_norm": Drop}, key=f"{_R}.clip_norm"),
     Case("CFG-TYP-014", "mcore", {f"{_M}.num_experts": -1}),
+    Case("CFG-PIP-004", "legacy", {f"{_M}.offset": 10**24}),
+    Case("CFG-PIP-004", "mcore", {f"{_M}.offset": -(10**24)}),
     Case("CFG-MOE-017", "mcore", {f"{_M}.moe_router_load_balancing_type": "gbs_aux"}),
     Case("CFG-MOE-017", "pynative", {"model.moe_router_load_balancing_type": "gbs_aux_loss"}),
     Case("CFG-OPT-011", "pynative", {"training.max_norm": -1.0}),
