@@ -9,13 +9,19 @@ from typing import Optional, Union
 from doctor.records.record import Chunk
 
 _HEADER = re.compile(rb"^(?:==> (.{1,300}?) <==|-{3,} ?(\S{1,300}\.(?:log|txt)) ?-{3,})\r?$", re.MULTILINE)
+#: the marks of a quotation in a mail or in markdown
+_QUOTE_MARK = re.compile(rb"^(?:> ?)+", re.MULTILINE)
+#: a line of some content without them
+_NOT_QUOTED = re.compile(rb"^[ \t]*[^>\s]", re.MULTILINE)
+#: so long a text is a log, not a paste
+_PASTE = 256 * 1024
 _RANK_IN_NAME = re.compile(r"(?:rank|worker|device|npu|card)[ _-]?(\d{1,5})(?=\D|$)", re.IGNORECASE)
 
 
 def chunks_of(text: Union[str, bytes], source: str = "-") -> Iterator[Chunk]:
     """The text in chunks, one for each part under a ``==> file <==`` header. Lines and offsets count in the whole
     text, so that evidence can be found again; a part of another rank is another source only in its rank."""
-    data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else as_utf8(text)
+    data = unquoted(text.encode("utf-8", "surrogateescape") if isinstance(text, str) else as_utf8(text))
     line, start = 1, 0
     rank: Optional[int] = None
     for found in _HEADER.finditer(data):
@@ -26,6 +32,14 @@ def chunks_of(text: Union[str, bytes], source: str = "-") -> Iterator[Chunk]:
         rank = rank_in_name((found.group(1) or found.group(2)).decode("utf-8", "replace"))
     if start < len(data) or not data:
         yield Chunk(source, data[start:], start, line, rank)
+
+
+def unquoted(data: bytes) -> bytes:
+    """A paste that is one quotation, from a mail or an issue, without its marks; every byte stays at its place. A
+    text that only holds a quotation stays as it is: what others saw is no event of this run."""
+    if len(data) > _PASTE or not data.lstrip().startswith(b">") or _NOT_QUOTED.search(data):
+        return data
+    return _QUOTE_MARK.sub(lambda found: b" " * len(found.group()), data)
 
 
 def as_utf8(raw: bytes) -> bytes:

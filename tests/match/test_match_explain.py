@@ -223,3 +223,9 @@ def test_every_rule_can_be_shown() -> None:
         assert shown is not None
         for lang in ("en", "zh"):
             assert list(render(shown, lang))
+
+
+def test_a_paste_that_is_one_quotation(doctor: Run) -> None:
+    _, said = report(doctor, stdin=f"> > Traceback (most recent call last):\n>\n> > {OOM}\n")
+    assert said["findings"][0]["rule"] == "LOG-MS-001"
+    assert said["findings"][0]["evidence"][0]["line"] == 3
