@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from doctor.check import check
 from doctor.checks.config.judge import (
+    GRAPH,
     MINDFORMERS,
     RUNS,
     advice,
@@ -208,14 +209,20 @@ def clip_small(plan: Plan) -> Iterator[Finding]:
     number = value.number
     if not value.given or number is None or (plan.optimizer.clip.value is False and plan.dialect.graph):
         return
-    off = number == 0 and plan.dialect in (Dialect.PYNATIVE, Dialect.TRAINER)
+    off = number == 0 and plan.dialect is Dialect.TRAINER
     if number < 0.01 and not off:
         turned = Text(
             "A limit below zero turns every gradient round, or is refused: the loss rises. Usual: 1.0.",
             "上限小于零会使梯度反向，或直接报错：损失会上升。常用 1.0。",
         )
+        # pynative/trainer/utils.py of 2.0 and 2.1 scales by max_norm / norm whatever the limit is
+        nothing = Text(
+            "PyNative multiplies every gradient by limit / norm: a limit of 0 makes all of them 0, it does not switch "
+            "clipping off. Usual: 1.0.",
+            "PyNative 会把所有梯度乘以 上限/范数：上限为 0 时梯度全部变 0，并不表示关闭裁剪。常用 1.0。",
+        )
         yield clip_small.finding(
-            turned if number < 0 else None,
+            turned if number < 0 else nothing if number == 0 and plan.dialect is Dialect.PYNATIVE else None,
             evidence=seen(plan, value, expected=1.0),
             fixes=(change(plan, value, 1.0),),
             severity=Severity.ERROR if number < 0 or (number == 0 and plan.dialect.graph) else None,
@@ -237,15 +244,10 @@ def clip_small(plan: Plan) -> Iterator[Finding]:
         fix=Text("Set runner_wrapper.use_clip_grad: True.", "设置 runner_wrapper.use_clip_grad: True。"),
     )
 )
-@applies(MINDFORMERS, training=True)
+@applies(GRAPH, training=True)
 def clip_off(plan: Plan) -> Iterator[Finding]:
     value = plan.optimizer.clip
-    norm = plan.optimizer.clip_norm
-    if plan.dialect is Dialect.PYNATIVE:
-        # a limit below zero does worse than not to clip: CFG-OPT-011
-        if norm.given and norm.number == 0:
-            yield clip_off.finding(evidence=seen(plan, norm, expected=1.0), fixes=(change(plan, norm, 1.0),))
-    elif value.value is False and value.given and language_model(plan):
+    if value.value is False and value.given and language_model(plan):
         yield clip_off.finding(evidence=seen(plan, value, expected=True), fixes=(change(plan, value, True),))
 
 

@@ -160,7 +160,7 @@ def fraction(plan: Plan) -> Iterator[Finding]:
 def boolean_text(plan: Plan) -> Iterator[Finding]:
     from doctor.plan.names import nearest
 
-    for value, _, fault in faults(plan, "flag-text", "text-for-flag"):
+    for value, spec, fault in faults(plan, "flag-text", "text-for-flag"):
         word = value.words.lower()
         meant = nearest(word, ("true", "false"), 0.6) if fault == "text-for-flag" else None
         off = word in FALSE_WORDS or meant == "false"
@@ -168,7 +168,9 @@ def boolean_text(plan: Plan) -> Iterator[Finding]:
         yield boolean_text.finding(
             evidence=seen(plan, value, expected="True or False"),
             fixes=fixes,
-            severity=None if (fault == "flag-text" and off) or _typed(plan, value) else Severity.WARNING,
+            severity=None
+            if (fault == "flag-text" and off) or spec.numeric or _typed(plan, value)
+            else Severity.WARNING,
             key=value.key,
             text=shown(value),
         )

@@ -155,8 +155,10 @@ def _number_fault(value: Value, spec: Spec) -> Optional[str]:
 def _text_fault(text: str, spec: Spec) -> Optional[str]:
     if "str" in spec.kinds:
         return None
-    if spec.numeric:
-        return "number-text" if as_number(text) is not None else "text-for-number"
+    if spec.numeric and as_number(text) is not None:
+        return "number-text"
+    if spec.numeric and "bool" not in spec.kinds:
+        return "text-for-number"
     if "bool" in spec.kinds:
         return "flag-text" if text.strip().lower() in FALSE_WORDS | TRUE_WORDS else "text-for-flag"
     return "not-mapping" if "map" in spec.kinds else "not-list"

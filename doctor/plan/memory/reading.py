@@ -28,10 +28,10 @@ _CORRECT = Text("Correct that line.", "请改正该行。")
 class NotKnown(Exception):
     """A size that the file does not hold and nothing implies, or that is no size; `reason` names it."""
 
-    def __init__(self, reason: Text, todo: Text = Text("Give it in the file.", "请在文件中给出。")) -> None:
+    def __init__(self, reason: Text, todo: Optional[Text] = None) -> None:
         super().__init__(reason.en)
         self.reason = reason
-        self.todo = todo
+        self.todo = todo or Text("Give it in the file.", "请在文件中给出。")
 
 
 def shape_of(plan: Plan) -> ModelShape:

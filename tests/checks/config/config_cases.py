@@ -636,6 +636,8 @@ BAD: tuple[Case, ...] = (
     Case("CFG-MOE-017", "mcore", {f"{_M}.moe_router_load_balancing_type": "gbs_aux"}),
     Case("CFG-MOE-017", "pynative", {"model.moe_router_load_balancing_type": "gbs_aux_loss"}),
     Case("CFG-OPT-011", "pynative", {"training.max_norm": -1.0}),
+    Case("CFG-OPT-011", "pynative", {"training.max_norm": 0}),
+    Case("CFG-TYP-004", "mcore", {"context.save_graphs": "Ture"}),
     Case("CFG-CKP-008", "pynative", {"checkpoint.enable_save": False}, key="checkpoint.enable_save"),
     Case(
         "CFG-MOD-003",
