@@ -140,18 +140,19 @@ class LossRise(Detector):
 
     def _trend(self, metric: Metric, values: list[float]) -> Sequence[Alarm]:
         """A steady climb, however small its steps."""
-        details = list(self.details)
         for count in TREND:
             if len(values) < count:
                 break
-            rates = [rate for _, rate, _ in details[-count:]]
-            known = [rate for rate in rates if rate is not None]
+            means = values[-count:]
+            if not _rises(means):  # nearly always; the rest costs more
+                continue
+            details = list(self.details)[-count:]
+            known = [rate for _, rate, _ in details if rate is not None]
             if known and known[-1] > RATE_RISE * min(known):
                 continue
-            if _climbs(values[-count:], sum(item[0] for item in details[-count:]) / count):
-                begin = details[-count][2]
-                self.low = values[-count]
-                return (self._open(metric, _Best(self.low, 0.0, begin), values[-1]),)
+            if _surely(means, sum(item[0] for item in details) / count):
+                self.low = means[0]
+                return (self._open(metric, _Best(self.low, 0.0, details[0][2]), values[-1]),)
         return QUIET
 
     def _open(self, metric: Metric, best: _Best, present: float) -> Alarm:
@@ -181,12 +182,15 @@ class LossRise(Detector):
         return (Alarm("resolved", opened.rule, opened.onset, opened.evidence, opened.values, Severity.INFO),)
 
 
-def _climbs(means: Sequence[float], variance: float) -> bool:
-    """Whether a line through means of blocks, whose single losses have that variance, rises beyond doubt."""
+def _rises(means: Sequence[float]) -> bool:
+    """Whether a line through means of blocks rises by as much as matters."""
+    return rise_of(means) * len(means) >= TREND_RISE * abs(mean(means))
+
+
+def _surely(means: Sequence[float], variance: float) -> bool:
+    """Whether it does so beyond doubt, where single losses within the blocks have that variance."""
     count = len(means)
-    middle, average = (count - 1) / 2, mean(means)
-    if rise_of(means) * count < TREND_RISE * abs(average):  # nearly always; the rest costs more
-        return False
+    middle = (count - 1) / 2
     rise, surely = slope(means)
     error = (variance / BLOCK / sum((at - middle) ** 2 for at in range(count))) ** 0.5
     if rise <= 0:

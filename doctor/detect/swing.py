@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import mul
 from typing import Optional
 
 from doctor.detect.alarm import QUIET, Alarm, Detector, number, seen
 from doctor.detect.level import WINDOW, LossLevel
-from doctor.detect.window import alternation, mean, rhythms, slope
+from doctor.detect.window import alternation, mean, rhythms, rise_of
 from doctor.finding import Severity
 from doctor.records.record import Metric
 
@@ -119,7 +120,6 @@ class LossSwings(Detector):
 
 def _deviation(values: Sequence[float]) -> float:
     """Standard deviation round a line."""
-    rise, _ = slope(values)
-    middle, average = (len(values) - 1) / 2, mean(values)
-    rest = (value - average - rise * (index - middle) for index, value in enumerate(values))
-    return float((sum(item * item for item in rest) / max(1, len(values) - 2)) ** 0.5)
+    rise, middle, average = rise_of(values), (len(values) - 1) / 2, mean(values)
+    rest = [value - average - rise * (index - middle) for index, value in enumerate(values)]
+    return float((sum(map(mul, rest, rest)) / max(1, len(values) - 2)) ** 0.5)

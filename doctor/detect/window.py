@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from operator import mul, sub
 
 #: a median absolute deviation times this is the standard deviation of a normal distribution
 MAD_TO_SIGMA = 1.4826
@@ -28,7 +30,7 @@ def noise(values: Sequence[float]) -> float:
     """
     if len(values) < 3:
         return 0.0
-    steps = [abs(b - a) for a, b in zip(values, values[1:])]
+    steps = list(map(abs, map(sub, values[1:], values)))
     return MAD_TO_SIGMA * median(steps) / 1.4142135623730951
 
 
@@ -36,15 +38,20 @@ def spread(values: Sequence[float]) -> float:
     """The same from the mean absolute difference: surer on short windows, but for windows without outliers only."""
     if len(values) < 3:
         return 0.0
-    return 0.8862269254527580 * sum(abs(b - a) for a, b in zip(values, values[1:])) / (len(values) - 1)
+    return 0.8862269254527580 * sum(map(abs, map(sub, values[1:], values))) / (len(values) - 1)
 
 
 def rise_of(values: Sequence[float]) -> float:
     """Least-squares slope per step of two values or more."""
-    count = len(values)
-    middle, average = (count - 1) / 2, mean(values)
-    rise = sum((index - middle) * (value - average) for index, value in enumerate(values))
-    return rise / (count * (count * count - 1) / 12)
+    rise: float = sum(map(mul, _weights(len(values)), values))
+    return rise
+
+
+@lru_cache(maxsize=64)
+def _weights(count: int) -> tuple[float, ...]:
+    """What each of so many values counts in their slope."""
+    middle, spread = (count - 1) / 2, count * (count * count - 1) / 12
+    return tuple((index - middle) / spread for index in range(count))
 
 
 def slope(values: Sequence[float]) -> tuple[float, float]:
