@@ -19,6 +19,7 @@ from doctor.match.words import values_of
 LONGEST = 240
 _MOST = 4
 _WORD = re.compile(r"[a-z0-9_.+-]+")
+_DECIMAL = re.compile(r"\d+\.\d+")
 
 
 #: what questions do not have: times, levels, values after a colon or equals sign, paths, code, brackets, long numbers
@@ -50,7 +51,7 @@ _COMPLAINS = re.compile(
     r"\b(?:oom|out of|nans?|inf(?:inite|inity)?|slow\w*|stuck|hang\w*|hung|froze\w*|freez\w*|stall\w*|block\w*|kill\w*|dead\w*|die[sd]?|crash\w*|fail\w*"
     r"|errors?|cannot|can't|unable|not|no|never|nothing|n't|won't|doesn't|isn't|didn't|wrong|bad|poor|missing|mismatch\w*|unexpected|full"
     r"|insufficient|exhaust\w*|enough|timeout|timed|spik\w*|jump\w*|diverg\w*|expl\w*|vanish\w*|flat|plateau|constant|unchanged|same|high\w*"
-    r"|low\w*|large\w*|small\w*|zero|0|leak\w*|fragment\w*|grow\w*|increas\w*|rise\w*|rising|up|drop\w*|fall\w*|collapse\w*|occupied|busy|taken|held"
+    r"|low\w*|large\w*|small\w*|zero|(?<![\d.])0(?:\.0+)?(?![\d.])|leak\w*|fragment\w*|grow\w*|increas\w*|rise\w*|rising|up|drop\w*|fall\w*|collapse\w*|occupied|busy|taken|held"
     r"|already|conflict|denied|refused|lost|gone|vanished|disappear\w*|exit\w*|quit\w*|ended|stopp?\w*|silent\w*|suddenly|corrupt\w*|broken|damaged|unstable"
     r"|oscillat\w*|fluctuat\w*|overflow\w*|forever|long|wait\w*|bound|bottleneck|starv\w*|old|incompatib\w*|invalid|always|every|only|too|without|problem)\b"
     r"|不|没|无|未|失败|报错|错误|异常|慢|卡|爆|满|溢出|超时|突|飙|跳变|发散|变|升|涨|降|高|低|过|太|震荡|振荡|抖|波动|泄漏|碎片|占|冲突|拒绝|少|缺|丢|掉"
@@ -124,5 +125,8 @@ def _strength(choice: str, question: str, words: frozenset[str]) -> float:
 
 @lru_cache(maxsize=4)
 def _words(question: str) -> frozenset[str]:
+    """The words and the parts of compounds; a decimal is one number (64.0 holds no 0), and 0.00 is 0."""
     found = set(_WORD.findall(question))
-    return frozenset(found | {part for word in found for part in re.split(r"[._+-]", word) if part})
+    numbers = {word for word in found if _DECIMAL.fullmatch(word)}
+    parts = {part for word in found - numbers for part in re.split(r"[._+-]", word) if part}
+    return frozenset(found | parts | {"0" for word in numbers if not word.strip("0.")})

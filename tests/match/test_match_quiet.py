@@ -44,8 +44,10 @@ QUIET = {
     "2025-05-15 20:28:20,202 [INFO] Epoch 38/300, Step 4/4, loss: 0.2795, cur_lr: 0.0087",
     "scaler-searching": "{ Epoch:[  1/  1], step:[    1/  100], loss: 9.9, overflow cond: True, loss_scale: 65536.0, global_norm: [inf]}\n"
     "{ Epoch:[  1/  1], step:[    2/  100], loss: 9.8, overflow cond: False, loss_scale: 32768.0, global_norm: [2.1]}",
+    "scaler-without-number": "Loss scaler reducing loss scale to 64.0",
     "quoted-in-data": '{"instruction": "What does this mean?", "input": "RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB", "output": "…"}',
     "quoted-in-mail": "On Monday somebody wrote:\n> Traceback (most recent call last):\n> RuntimeError: Device(id:5) memory isn't enough and alloc failed",
+    "quoted-wholly": "> Traceback (most recent call last):\n> RuntimeError: Device(id:5) memory isn't enough and alloc failed",
     "quoted-in-comment": "# RuntimeError: Call aclrtSetDevice failed, ret[507033]\n# EJ0001: Failed to initialize the HCCP process.",
     "quoted-by-info": "2025-01-01 10:00:00,000 - mindformers - INFO - known issue: 'EI0006: Getting socket times out' see FAQ 12",
     "a-passed-test": "tests/test_oom.py::test_npu_out_of_memory PASSED [ 50%]\ntests/test_hccl.py::test_ei0006_timeout PASSED",
