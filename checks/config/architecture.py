@@ -17,6 +17,7 @@ from doctor.checks.config.judge import (
 )
 from doctor.checks.config.model import TRANSFORMER_CONFIG
 from doctor.finding import Finding, Severity, Text
+from doctor.plan.names import nearest
 from doctor.plan.plan import Dialect, Plan
 from doctor.plan.value import Value
 from doctor.rule import Rule
@@ -235,6 +236,40 @@ def adapter_range(plan: Plan) -> Iterator[Finding]:
         yield adapter_range.finding(
             evidence=seen(plan, target, expected=".*wq|.*wv"), key=target.key, value=shown(target)
         )
+
+
+#: mindformers/pet/pet_model.py PET_TYPE_TO_MODEL_MAPPING, and the adapters of prediction
+_ADAPTERS = ("lora", "prefixtuning", "ptuning2", "slora")
+
+
+@check(
+    Rule(
+        id="CFG-MOD-023",
+        name="unknown-adapter",
+        severity=Severity.WARNING,
+        category="config",
+        title=Text("No adapter is called {value}", "不存在名为 {value} 的微调适配方法"),
+        why=Text(
+            "MindFormers only warns (`doesn't have pet model currently`) and trains the whole model, with the learning "
+            "rate and the memory of an adapter in mind.",
+            "MindFormers 只打 warning（`doesn't have pet model currently`），随后按全参训练，而学习率与显存却是按适配器设的。",
+        ),
+        fix=Text("Use one of lora, prefixtuning, ptuning2.", "改为 lora、prefixtuning、ptuning2 之一。"),
+        references=("mindformers/pet/pet_model.py get_pet_model",),
+    )
+)
+@applies((Dialect.LEGACY,))
+def unknown_adapter(plan: Plan) -> Iterator[Finding]:
+    value = plan.model.adapter.get("pet_type")
+    if value.text is None or not value.words or value.words in _ADAPTERS:
+        return
+    meant = nearest(value.words, _ADAPTERS, 0.6)
+    yield unknown_adapter.finding(
+        evidence=seen(plan, value, expected=listed(_ADAPTERS)),
+        fixes=(change(plan, value, meant),) if meant else None,
+        severity=Severity.ERROR if meant else None,
+        value=shown(value),
+    )
 
 
 _STYLES = (

@@ -638,6 +638,12 @@ BAD: tuple[Case, ...] = (
     Case("CFG-OPT-011", "pynative", {"training.max_norm": -1.0}),
     Case("CFG-OPT-011", "pynative", {"training.max_norm": 0}),
     Case("CFG-TYP-004", "mcore", {"context.save_graphs": "Ture"}),
+    Case(
+        "CFG-MOD-023",
+        "legacy",
+        {f"{_M}.pet_config": {"pet_type": "loar", "lora_rank": 8, "target_modules": ".*wq"}},
+        key=f"{_M}.pet_config.pet_type",
+    ),
     Case("CFG-CKP-008", "pynative", {"checkpoint.enable_save": False}, key="checkpoint.enable_save"),
     Case(
         "CFG-MOD-003",
@@ -671,6 +677,11 @@ GOOD: tuple[Case, ...] = (
     Case("CFG-MOE-014", "legacy", {"moe_config": {"expert_num": 8, "capacity_factor": -1, "shared_expert_num": 8.0}}),
     Case("CFG-LRS-001", "mcore", {f"{_L}.lr_end": 2.2e-4}),
     Case("CFG-OPT-012", "pynative", {"training.max_norm": -1.0}),
+    Case(
+        "CFG-MOD-023",
+        "legacy",
+        {f"{_M}.pet_config": {"pet_type": "ptuning2", "pre_seq_len": 128}},
+    ),
     Case("CFG-MOE-017", "mcore", {f"{_M}.moe_router_load_balancing_type": "sub_seq_aux_loss"}),
     Case("CFG-LRS-001", "legacy", {f"{_L}.lr_end": 0}),
     Case(
