@@ -135,6 +135,17 @@ def parse(raw: bytes, path: Path, *, forgiving: bool = False) -> Document:
 def _decode(raw: bytes, source: str) -> tuple[str, str]:
     if not raw.strip():
         raise UsageError(Text(f"{source}: the file is empty.", f"{source}：文件是空的。"))
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")) and ":" in raw.decode("utf-16", "replace"):
+        raise UsageError(
+            Text(
+                f"{source}: UTF-16 text; MindFormers reads UTF-8.",
+                f"{source}：文件是 UTF-16，MindFormers 按 UTF-8 读取。",
+            ),
+            Text(
+                f"Convert it: iconv -f UTF-16 -t UTF-8 {source} > fixed.yaml",
+                f"请转换编码：iconv -f UTF-16 -t UTF-8 {source} > fixed.yaml",
+            ),
+        )
     for encoding in ("utf-8", "gb18030"):
         try:
             text = raw.decode("utf-8-sig" if encoding == "utf-8" else encoding)

@@ -180,3 +180,10 @@ def test_any_text_is_a_document_or_a_clear_line(text: str) -> None:
         read(text.encode("utf-8", "replace").decode())
     except UsageError as error:
         assert error.line("en")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_utf16_is_named(encoding: str) -> None:
+    mark = b"\xfe\xff" if encoding == "utf-16-be" else b""
+    with pytest.raises(UsageError, match="UTF-16"):
+        parse(mark + "seed: 1\n".encode(encoding), Path("config.yaml"))
