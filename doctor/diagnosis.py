@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from doctor.finding import Finding, Text
+from doctor.finding import Finding, Severity, Text
 from doctor.match.aside import Progress
-from doctor.match.document import chunks_of
+from doctor.match.document import chunks_of, is_quotation
 from doctor.match.explain import Explanation, conclude, words_of
 from doctor.match.line import normal
 from doctor.match.pack import Pack, load_pack
@@ -42,8 +43,12 @@ def diagnose_text(
     pack: Optional[Pack] = None,
     facts: Optional[Mapping[str, Any]] = None,
 ) -> Explanation:
-    """Explains a text of any encoding, with line numbers and offsets in it."""
-    return _diagnose(chunks_of(text, source), pack, facts, words_of(text))
+    """Explains a text of any encoding, with line numbers and offsets in it. What is one quotation (of a mail, of an
+    issue) is explained, but nothing is raised: somebody else saw it."""
+    found = _diagnose(chunks_of(text, source), pack, facts, words_of(text))
+    if found.findings and is_quotation(text):
+        return replace(found, findings=tuple(item.with_(severity=Severity.INFO) for item in found.findings))
+    return found
 
 
 def diagnose_paths(

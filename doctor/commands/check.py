@@ -196,7 +196,9 @@ def _next(judged: list[runner.Judged], findings: tuple[Finding, ...]) -> Optiona
             return f"doctor explain {finding.rule}"
     if configs:
         return f"doctor train {configs[0].target}" if configs[0].facts.get("dialect") == "doctor" else None
-    return "doctor check CONFIG.yaml" if judged[0].family == "environment" else None
+    if judged[0].family != "environment":
+        return None
+    return "doctor check CONFIG.yaml" if judged[0].judged_anything else "doctor collect > host.json"
 
 
 def _targets(words: list[str]) -> list[Path]:

@@ -37,9 +37,17 @@ def chunks_of(text: Union[str, bytes], source: str = "-") -> Iterator[Chunk]:
 def unquoted(data: bytes) -> bytes:
     """A paste that is one quotation, from a mail or an issue, without its marks; every byte stays at its place. A
     text that only holds a quotation stays as it is: what others saw is no event of this run."""
-    if len(data) > _PASTE or not data.lstrip().startswith(b">") or _NOT_QUOTED.search(data):
+    if not is_quotation(data):
         return data
     return _QUOTE_MARK.sub(lambda found: b" " * len(found.group()), data)
+
+
+def is_quotation(text: Union[str, bytes]) -> bool:
+    """Whether every line with content has the mark of a quotation before it."""
+    if len(text) > _PASTE:
+        return False
+    data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    return data.lstrip().startswith(b">") and _NOT_QUOTED.search(data) is None
 
 
 def as_utf8(raw: bytes) -> bytes:

@@ -100,3 +100,9 @@ def test_a_full_disk_and_a_closed_stdout_are_no_bugs_of_ours() -> None:
     assert full.returncode == 2 and full.stderr == "doctor: cannot write: No space left on device.\n"
     closed = subprocess.run(["/bin/sh", "-c", f"{command} >&-"], capture_output=True, text=True, check=False)
     assert closed.returncode == 0 and closed.stderr == ""
+
+
+def test_a_machine_of_which_nothing_is_known_is_to_be_asked(doctor, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "host.json").write_text('{"host": {}}')
+    done = doctor("check", "--host", str(tmp_path / "host.json"), "--lang", "en")
+    assert done.stdout.splitlines()[-1].endswith("Next: doctor collect > host.json")
