@@ -38,7 +38,8 @@ def spread(values: Sequence[float]) -> float:
     """The same from the mean absolute difference: surer on short windows, but for windows without outliers only."""
     if len(values) < 3:
         return 0.0
-    return 0.8862269254527580 * sum(map(abs, map(sub, values[1:], values))) / (len(values) - 1)
+    total: float = sum(map(abs, map(sub, values[1:], values)))
+    return 0.8862269254527580 * total / (len(values) - 1)
 
 
 def rise_of(values: Sequence[float]) -> float:
