@@ -187,6 +187,7 @@ def _suggestion(best: Optional[Strategy]) -> Optional[dict[str, Any]]:
         "data_parallel": layout.data_parallel,
         "model_parallel": layout.tensor_parallel,
         "pipeline_stage": layout.pipeline_stages,
+        "expert_parallel": layout.expert_parallel,
         "recompute": layout.recompute,
         "per_device_batch": layout.micro_batch,
         "reason": best.reason.en,

@@ -96,15 +96,17 @@ def estimate(shape: ModelShape, layout: Layout, device: Optional[int] = None) ->
 def _stage(shape: ModelShape, layout: Layout, index: int, first: int, count: int) -> Stage:
     last = index == layout.pipeline_stages - 1
     parameters = stage_parameters(shape, layout, index, first, count)
-    trained = parameters
+    trained, routed = parameters, routed_parameters(shape, layout, first, count)
     if layout.trained_parameters is not None:
         trained = min(parameters, layout.trained_parameters // (layout.tensor_parallel * layout.pipeline_stages))
+        routed = 0
+    # what is spread over expert parallel ranks has copies on the others of data parallel only, and is split over these
+    split = (trained - routed) / layout.shard + routed / max(1, layout.shard // layout.expert_parallel)
     c = layout.compute_bytes
-    gradients = trained * c // (layout.shard if layout.shard_gradients else 1)
-    if layout.micro_batches > 1 or layout.accumulation > 1:
-        gradients += 4 * trained // (layout.shard if layout.shard_gradients else 1)
+    kept = split if layout.shard_gradients else trained
+    gradients = int(kept * (c + 4 if layout.micro_batches > 1 or layout.accumulation > 1 else c))
     master = 4 if c < layout.parameter_bytes else 0
-    states = trained * (master + _MOMENTS[layout.optimizer] * layout.optimizer_bytes) // layout.shard
+    states = int(split * (master + _MOMENTS[layout.optimizer] * layout.optimizer_bytes))
     return Stage(
         stage=index,
         layers=count,
@@ -124,9 +126,10 @@ def stage_parameters(shape: ModelShape, layout: Layout, index: int, first: int, 
     for layer in range(first, first + count):
         total += shape.norms_per_layer * shape.norm_parameters + shape.attention_parameters // tensor
         if shape.is_expert_layer(layer):
-            total += shape.expert_parameters // layout.expert_parallel + shape.shared_parameters // tensor
+            total += shape.shared_parameters // tensor
         else:
             total += shape.mlp_parameters // tensor
+    total += routed_parameters(shape, layout, first, count)
     if index == 0:
         total += shape.embedding_parameters // tensor
     if index == layout.pipeline_stages - 1:
@@ -135,6 +138,12 @@ def stage_parameters(shape: ModelShape, layout: Layout, index: int, first: int, 
             head = shape.vocabulary * shape.hidden  # first and last stage each hold the shared table
         total += shape.norm_parameters + head // tensor
     return total
+
+
+def routed_parameters(shape: ModelShape, layout: Layout, first: int, count: int) -> int:
+    """Parameters of routed experts that one rank holds in `count` layers from `first` on."""
+    layers = sum(1 for layer in range(first, first + count) if shape.is_expert_layer(layer))
+    return layers * (shape.expert_parameters // layout.expert_parallel)
 
 
 def _activations(shape: ModelShape, layout: Layout, index: int, first: int, count: int, last: bool) -> int:

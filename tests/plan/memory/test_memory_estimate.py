@@ -16,7 +16,7 @@ from doctor.plan.memory import activations
 from doctor.plan.memory.advise import steps_to_fit, strategy
 from doctor.plan.memory.estimate import ERROR_BAR, estimate, largest_batch
 from doctor.plan.memory.layout import Layout
-from doctor.plan.memory.shape import ModelShape, llama_ffn
+from doctor.plan.memory.shape import Experts, ModelShape, llama_ffn
 
 HERE = Path(__file__).parent
 _spec = importlib.util.spec_from_file_location("hf_shapes", HERE / "hf.py")
@@ -132,6 +132,28 @@ def test_strategy_follows_the_size_of_the_model() -> None:
     assert small is not None and small.layout.tensor_parallel == small.layout.pipeline_stages == 1
     assert large is not None and large.layout.tensor_parallel > 1
     assert strategy(LLAMA_70B, Layout(4096, 1), 1, CARD) is None
+
+
+#: Mixtral 8x7B as its model card has it: 46.7 billion parameters
+MIXTRAL = ModelShape(32, 4096, 32, 32000, 14336, kv_heads=8, experts=Experts(8, 2, 14336))
+
+
+@pytest.mark.parametrize("experts", [1, 2, 4, 8])
+def test_sharding_divides_the_states_of_experts_by_data_parallel_and_no_more(experts: int) -> None:
+    """ZeRO: 12 bytes of master weight and moments a parameter, once over all ranks, however experts are spread."""
+    assert MIXTRAL.parameters == pytest.approx(46.7e9, rel=0.001)
+    layout = Layout(4096, data_parallel=8, expert_parallel=experts, shard_optimizer=True)
+    (stage,) = estimate(MIXTRAL, layout).stages
+    assert stage.optimizer * 8 == pytest.approx(12 * MIXTRAL.parameters, rel=1e-6)
+
+
+def test_a_model_of_experts_is_spread_over_them() -> None:
+    found = strategy(MIXTRAL, Layout(4096), 32, CARD)
+    assert found is not None and found.layout.expert_parallel > 1
+    layout = found.layout
+    assert layout.devices == 32 and layout.data_parallel % layout.expert_parallel == 0
+    assert MIXTRAL.experts is not None and MIXTRAL.experts.total % layout.expert_parallel == 0
+    assert estimate(MIXTRAL, layout, CARD).fits is True
 
 
 def test_the_largest_batch_fits_and_the_next_does_not() -> None:
