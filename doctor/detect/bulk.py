@@ -6,7 +6,7 @@ Gives exactly what feeding the records one by one to `RankStream.feed` gives; a 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Optional
 
@@ -21,6 +21,8 @@ from doctor.records.columns import Bools, Floats
 #: columns that the bounds are about; when some records lack one of them, they go one by one
 _NAMES = ("loss", "lr", "grad_norm", "loss_scale", "overflow", "step_time_ms", "data_time_ms", "step", "global_step")
 _MUST_BE_ABSENT = ("rank", "evaluation", "summary")
+#: fewer records than this are cheaper one by one
+_FEW = 8
 
 
 def feed_block(stream: RankStream, block: MetricBlock) -> Iterator[Alarm]:
@@ -39,8 +41,13 @@ def feed_block(stream: RankStream, block: MetricBlock) -> Iterator[Alarm]:
             yield from _pass(stream, block, done, _quiet_groups(stream, block, done, groups))
             done += groups * GROUP
             continue
-        # One by one up to where the next group begins.
+        # Up to where the next group begins.
         end = min(size, done + GROUP - stream.count % GROUP)
+        held = _held(stream, block, done, end)
+        if held is not None:
+            yield from held
+            done = end
+            continue
         for metric in block.metrics(done, end):
             yield from stream.feed(metric, point=False)
         done = end
@@ -96,13 +103,33 @@ def _add_points(stream: RankStream, block: MetricBlock) -> None:
                 break
 
 
+def _held(stream: RankStream, block: MetricBlock, first: int, end: int) -> Optional[Sequence[Alarm]]:
+    """Part of a group in which nothing stands out is passed over, as far as it goes; None when something does."""
+    if end - first < _FEW or not stream.may_hold(0, 0):
+        return None
+    good, same, slow = _looked(stream, block, first, end)
+    counts = int(np.count_nonzero(same)), int(np.count_nonzero(slow))
+    if not good.all() or not stream.may_hold(*counts):
+        return None
+    return stream.hold(block.copied(first, end), block.metric(end - 1), block.lines[first:end].tolist(), *counts)
+
+
 def _quiet_groups(stream: RankStream, block: MetricBlock, first: int, groups: int) -> Bools:
     """Which of the groups that begin at record `first` hold nothing that stands out."""
+    good, same, slow = _looked(stream, block, first, first + groups * GROUP)
+    rows: Bools = good.reshape(-1, GROUP).all(axis=1)
+    rows &= same.reshape(-1, GROUP).sum(axis=1) < SAME
+    rows &= slow.reshape(-1, GROUP).sum(axis=1) < SLOW_STEPS
+    return rows if stream.stride > 0 else np.zeros_like(rows)
+
+
+def _looked(stream: RankStream, block: MetricBlock, first: int, end: int) -> tuple[Bools, Bools, Bools]:
+    """Which of some records of a tile are quiet each by itself, which have the loss of the one before, and which are slow."""
     bounds = stream.bounds_now()
     before = stream.before
+    none = np.zeros(end - first, dtype=np.bool_)
     if before is None:
-        return np.zeros(groups, dtype=np.bool_)
-    end = first + groups * GROUP
+        return none, none, none
 
     def column(name: str) -> Optional[Floats]:
         values = block.columns.get(name)
@@ -118,16 +145,14 @@ def _quiet_groups(stream: RankStream, block: MetricBlock, first: int, groups: in
         good &= (wait <= STARVED * time) if time is not None else False
     step = column("global_step")
     if step is None:
-        step = column("step")
+        step, epoch = column("step"), column("epoch")
+        if epoch is not None:
+            good &= np.diff(epoch, prepend=stream.epoch) >= 0
     assert step is not None
     last = before.at if before.at is not None else -1
     good &= np.diff(step, prepend=last) == stream.stride
     same = np.diff(loss, prepend=before.loss if before.loss is not None else np.nan) == 0
-    rows = good.reshape(-1, GROUP).all(axis=1)
-    rows &= same.reshape(-1, GROUP).sum(axis=1) < SAME
-    if time is not None:
-        rows &= (time > bounds.longest).reshape(-1, GROUP).sum(axis=1) < SLOW_STEPS
-    return rows if stream.stride > 0 else np.zeros_like(rows)
+    return good, same, time > bounds.longest if time is not None else none
 
 
 def _within(bounds: Bounds, loss: Floats, norm: Optional[Floats], norm_before: Optional[float]) -> Bools:

@@ -68,13 +68,15 @@ class LossJump(Detector):
         value = level.value
         if self.first is not None:
             return self._follow(metric, value)
+        if value == 0 and level.start > 0:
+            return QUIET  # zeros have a rule of their own, and are no level to come back from
         early = level.count <= GRACE and value <= ABOVE_START * level.start
         if (early or len(self.base) < FEWEST) and self._wild(value):
             return self._begin(metric)
         if early or len(self.base) < FEWEST:
             self._accept(value)
             return QUIET
-        if (value <= self.limit and not self.total) or value < NOTHING_LEFT * level.start:
+        if (value <= self.limit and not self.total) or value < NOTHING_LEFT * level.start or not self.sigma:
             self._accept(value)
             return QUIET
         distance = (value - self.middle) / self.sigma

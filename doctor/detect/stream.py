@@ -9,7 +9,7 @@ out of an old log (`bulk`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Optional
 
@@ -94,7 +94,8 @@ class RankStream:
         self.count = 0
         self.bounds: Optional[Bounds] = None
         self._before: Optional[Metric] = None
-        self._group: list[Metric] = []
+        #: the records of the present group, while it is quiet
+        self._group: list[Iterable[Metric]] = []
         self._loud = False
         self._same = self._slow = 0
         #: up to this record all are shown
@@ -139,8 +140,8 @@ class RankStream:
 
     def end(self) -> Sequence[Alarm]:
         said: list[Alarm] = []
-        if self._group and not self._loud:
-            self._show(self._group[-1], said)
+        if self._group and not self._loud and self._before is not None:
+            self._show(self._before, said)
             self._group = []
         for detector in self.detectors:
             said.extend(detector.end())
@@ -155,6 +156,11 @@ class RankStream:
     def before(self) -> Optional[Metric]:
         """The record that was fed last."""
         return self._before
+
+    @property
+    def epoch(self) -> float:
+        """That of the record before, where steps are counted within epochs; else 0."""
+        return self._order[0]
 
     @property
     def may_skip(self) -> bool:
@@ -173,6 +179,40 @@ class RankStream:
         self._remember(said)
         return said
 
+    def may_hold(self, same: int, slow: int) -> bool:
+        """Whether some of the records of a group may be passed over that are quiet each by itself, `same` of them with the
+        loss of the one before and `slow` of them slow."""
+        if self.count < max(WHOLE, self._news):
+            return False
+        if self.count % GROUP == 0:
+            return self.stride > 0 and same < SAME and slow < SLOW_STEPS
+        return not self._loud and self.stride > 0 and self._same + same < SAME and self._slow + slow < SLOW_STEPS
+
+    def hold(
+        self, records: Iterable[Metric], last: Metric, lines: Sequence[int], same: int, slow: int
+    ) -> Sequence[Alarm]:
+        """Records of one group that `may_hold` lets pass, their last one and the numbers of their lines. They are made
+        only if something that follows in their group stands out."""
+        said: list[Alarm] = []
+        if self.count % GROUP == 0:
+            self._begin_group()
+        self._order = (0.0 if last.global_step is not None else last.epoch or 0.0, last.at or 0)
+        self.last = self._before = last
+        self.lines.extend(lines)
+        self._same += same
+        self._slow += slow
+        self._group.append(records)
+        self.count += len(lines)
+        if self.count % GROUP == 0:
+            self._show(last, said)
+            self._group = []
+        self._remember(said)
+        return said
+
+    def _begin_group(self) -> None:
+        self.bounds_now()
+        self._group, self._loud, self._same, self._slow = [], False, 0, 0
+
     def _show(self, metric: Metric, said: list[Alarm]) -> None:
         for detector in self.detectors:
             found = detector.feed(metric)
@@ -184,17 +224,17 @@ class RankStream:
 
     def _sift(self, metric: Metric, said: list[Alarm]) -> None:
         if self.count % GROUP == 0:
-            self.bounds_now()
-            self._group, self._loud, self._same, self._slow = [], False, 0, 0
+            self._begin_group()
         if self._loud:
             self._show(metric, said)
             return
-        self._group.append(metric)
+        self._group.append((metric,))
         if self.count < self._news or not self._is_quiet(metric):
             self._loud = True
             group, self._group = self._group, []
-            for item in group:
-                self._show(item, said)
+            for records in group:
+                for item in records:
+                    self._show(item, said)
         elif self.count % GROUP == GROUP - 1:
             self._show(metric, said)
             self._group = []

@@ -110,7 +110,8 @@ class LossSwings(Detector):
                     return True
                 if count <= SHORT and grown > MUCH_WILDER and self.least < float("inf") and shares[0] > HALF:
                     return True
-        if level.middle < LEFT_START * level.start:
+        # the same loss over and over is no calm curve; its deviation is zero but for rounding
+        if level.middle < LEFT_START * level.start and deviation > 1e-9 * level.middle:
             self.least = min(self.least, deviation)
         return False
 

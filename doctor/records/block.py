@@ -130,6 +130,22 @@ class MetricBlock:
             (self.stamps[0][first:end], self.stamps[1][first:end]) if self.stamps else None,
         )
 
+    def copied(self, first: int, end: int) -> MetricBlock:
+        """Some of the records that follow one another as a block that holds nothing but them."""
+        part = self.part(first, end)
+        begin, stop = int(part.starts[0]), int(part.ends[-1])
+        return replace(
+            part,
+            data=self.data[begin:stop],
+            offset=self.offset + begin,
+            starts=part.starts - begin,
+            ends=part.ends - begin,
+            lines=part.lines.copy(),
+            columns={name: column.copy() for name, column in part.columns.items()},
+            absent={name: mask.copy() for name, mask in part.absent.items()},
+            stamps=(part.stamps[0] - begin, part.stamps[1].copy()) if part.stamps else None,
+        )
+
     def at(self, rows: Ints) -> MetricBlock:
         """Some of the records, in the order of `rows`, as a block."""
         absent = {name: mask[rows] for name, mask in self.absent.items()}
