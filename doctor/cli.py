@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import importlib
 import os
 import sys
@@ -48,6 +49,8 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs one command and returns its exit code (see `doctor.errors`)."""
+    # To start makes many objects and next to no cycles: looking for those each 700 takes a tenth of its time.
+    gc.set_threshold(20_000)
     _prepare_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     lang = language(_early_lang(words))
