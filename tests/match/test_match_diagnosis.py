@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,19 @@ from hypothesis import strategies as st
 
 from doctor.commands.explain import of_explanation
 from doctor.diagnosis import diagnose_paths, diagnose_text
-from doctor.match.pack import load_pack
+from doctor.match.pack import Pack, load_pack
 
 STEP = (
     "2026-03-01 10:00:{second:02d},000 - mindformers[callback.py:523] - INFO - {{ Epoch:[  1/  1], step:[{step:5d}/90000], "
     "loss: {loss:.3f}, per_step_time: 1001ms, lr: 1.000000e-04, overflow cond: False, loss_scale: 1.0, global_norm: [1.02]\n"
 )
 FAULT = "RuntimeError: Device(id:5) memory isn't enough and alloc failed, kernel name: Default/Add-op12, alloc size: 2147483648B.\n"
+
+
+@lru_cache(maxsize=1)
+def rules() -> Pack:
+    """The pack, read once for all tests."""
+    return load_pack()
 
 
 def healthy(steps: int, first: int = 1) -> str:
@@ -85,7 +92,7 @@ def test_numbers_are_judged_too() -> None:
     ],
 )
 def test_a_few_lines_that_somebody_shows(lines: str, category: str) -> None:
-    found = diagnose_text(lines, pack=load_pack()).findings
+    found = diagnose_text(lines, pack=rules()).findings
     assert (found[0].category if found else None) == category
     assert all(item.confidence <= 0.7 for item in found)
 
@@ -95,4 +102,4 @@ def test_a_few_lines_that_somebody_shows(lines: str, category: str) -> None:
 def test_no_bytes_make_it_fail(noise: bytes, text: str) -> None:
     raw = text.encode()
     for mixed in (noise + raw, raw + noise, raw[: len(raw) // 2] + noise + raw[len(raw) // 2 :]):
-        of_explanation(diagnose_text(mixed, pack=load_pack())).to_dict("zh")
+        of_explanation(diagnose_text(mixed, pack=rules())).to_dict("zh")
