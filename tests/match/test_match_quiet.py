@@ -80,6 +80,27 @@ QUIET = {
     "http-codes": 'INFO:     127.0.0.1:49006 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
     "loading": "Loading checkpoint shards: 100%|##########| 8/8 [00:10<00:00,  1.3s/it]",
     "pipeline-note": "WARNING - pipeline stages: 4 > 1, the loss on the last card is valid.",
+    "optional-module-absent": "[2026-03-01 09:10:11 TP0] Fused sampling kernels unavailable: No module named 'fused_ops'",
+    "platform-probed": "DEBUG 03-01 09:10:11 [__init__.py:45] XPU platform is not available because: No module named 'libxpu'",
+    "import-that-was-caught": "_custom_ops.py:19] Failed to import from engine._C with ModuleNotFoundError(\"No module named 'engine._C'\")",
+    "new-head": "Some weights of LlamaForSequenceClassification were not initialized from the model checkpoint at /w/llama and are newly "
+    "initialized: ['score.weight']",
+    "buffers-not-used": "Some weights of the model checkpoint at /w/llama were not used when initializing LlamaForCausalLM: "
+    "['model.layers.0.self_attn.rotary_emb.inv_freq', 'model.layers.1.self_attn.rotary_emb.inv_freq']",
+    "key-error-handled": "INFO - optional field: KeyError: 'attention_mask' caught, using default\n"
+    "collator: handled KeyError: 'labels' in 0 of 5200 samples",
+    "overwritten-on-purpose": "registry.py:351] Model architecture Qwen3MoeForCausalLM is already registered, and will be overwritten by the new "
+    "model class my_plugin:Qwen3Moe.",
+    "feature-disabled": "config.py:2212] Disabled the fused all-gather kernel because it is not supported on current platform.",
+    "ipv6-then-ipv4": "[rank3]: [W socket.cpp:663] [c10d] The client socket has failed to connect to [localhost]:29511 (errno: 99 - Cannot "
+    "assign requested address).",
+    "fresh-start": "The checkpoint directory /out/ckpt is empty, training begins from scratch.",
+    "not-ready-yet": 'Warning  Unhealthy  3s  kubelet  Readiness probe failed: Get "http://10.0.0.5:8000/health": context deadline exceeded',
+    "may-lead-to": "Reserved memory size for other components(3187671040) is less than recommend size(4073504256), It may lead to Out Of "
+    "Memory in HCCL or other components",
+    "waits-for-message": "Waiting for init message from front-end.",
+    "progress-with-names": " 52%|█████▏    | 52/100 [01:00<00:55,  1.16s/it, loss=2.13, nan=0, oom_retries=0, errors=0]",
+    "config-with-names": '{"timeout": 7200, "on_error": "raise", "oom_retry": true, "check_nan": false, "hccl_connect_timeout": 7200}',
     "numbers": "507011 samples, 107001 tokens, 9999 steps, id E10010, port 16666, room EI0006A",
     "empty": "",
     "words": "We trained for two days and everything went well.",
