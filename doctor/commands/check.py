@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -115,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     options = _with_card(options, targets)
     judged += [item for target in targets for item in _judge(target, options, selection)]
     _nothing_selected(judged, selection)
-    report = build_report(judged)
+    report = build_report(judged, _said(args))
     code = emit(report, args)
     if args.fix:
         code = _fix(judged, report, args) or code
@@ -162,7 +163,19 @@ def _judge(target: Path, options: Options, selection: runner.Selection) -> list[
     return [first, *(runner.judge_path(path, beside, selection) for path in named)]
 
 
-def build_report(judged: list[runner.Judged]) -> Report:
+def _said(args: argparse.Namespace) -> str:
+    """The options that another run of the command needs to see the same."""
+    words = [
+        ("--devices", args.devices),
+        ("--mindformers", args.mindformers),
+        ("--weights", args.weights),
+        ("--data", args.data),
+    ]
+    return "".join(f" {name} {shlex.quote(str(value))}" for name, value in words if value is not None)
+
+
+def build_report(judged: list[runner.Judged], said: str = "") -> Report:
+    """The report of what was judged; `said` are the options to repeat in the next command."""
     findings = in_order([f for item in judged for outcome in item.outcomes for f in outcome.findings])
     outcomes = tuple(outcome for item in judged for outcome in item.outcomes)
     return Report(
@@ -171,7 +184,7 @@ def build_report(judged: list[runner.Judged]) -> Report:
         outcomes=outcomes,
         facts=_facts(judged),
         headline=tuple(line for item in judged for line in item.headline),
-        next_command=_next(judged, findings),
+        next_command=_next(judged, findings, said),
     )
 
 
@@ -182,12 +195,12 @@ def _facts(judged: list[runner.Judged]) -> dict[str, Any]:
     return {"targets": {item.target or "host": item.facts for item in judged}}
 
 
-def _next(judged: list[runner.Judged], findings: tuple[Finding, ...]) -> Optional[str]:
+def _next(judged: list[runner.Judged], findings: tuple[Finding, ...], said: str) -> Optional[str]:
     configs = [item for item in judged if item.family == "config"]
     fixable = [f for f in findings if any(fix.edits and fix.applicability != "manual" for fix in f.fixes)]
     if configs and fixable:
         unsafe = "" if any(fix.applicability == "safe" for f in fixable for fix in f.fixes) else " --unsafe-fixes"
-        return f"doctor check {configs[0].target} --fix{unsafe}"
+        return f"doctor check {shlex.quote(str(configs[0].target))}{said} --fix{unsafe}"
     for finding in findings:
         if finding.severity.rank >= 1:
             for fix in finding.fixes:
@@ -195,7 +208,11 @@ def _next(judged: list[runner.Judged], findings: tuple[Finding, ...]) -> Optiona
                     return fix.command
             return f"doctor explain {finding.rule}"
     if configs:
-        return f"doctor train {configs[0].target}" if configs[0].facts.get("dialect") == "doctor" else None
+        return (
+            f"doctor train {shlex.quote(str(configs[0].target))}"
+            if configs[0].facts.get("dialect") == "doctor"
+            else None
+        )
     if judged[0].family != "environment":
         return None
     return "doctor check CONFIG.yaml" if judged[0].judged_anything else "doctor collect > host.json"

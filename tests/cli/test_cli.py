@@ -106,3 +106,10 @@ def test_a_machine_of_which_nothing_is_known_is_to_be_asked(doctor, tmp_path: Pa
     (tmp_path / "host.json").write_text('{"host": {}}')
     done = doctor("check", "--host", str(tmp_path / "host.json"), "--lang", "en")
     assert done.stdout.splitlines()[-1].endswith("Next: doctor collect > host.json")
+
+
+def test_the_next_command_sees_what_this_one_saw(doctor, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    config = tmp_path / "my run.yaml"
+    config.write_text((Path(__file__).parents[1] / "benchmarks" / "llama2_7b.yaml").read_text())
+    done = doctor("check", str(config), "--devices", "16", "--lang", "en")
+    assert done.stdout.splitlines()[-1].endswith(f"Next: doctor check '{config}' --devices 16 --fix --unsafe-fixes")
