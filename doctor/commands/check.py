@@ -196,23 +196,20 @@ def _facts(judged: list[runner.Judged]) -> dict[str, Any]:
 
 
 def _next(judged: list[runner.Judged], findings: tuple[Finding, ...], said: str) -> Optional[str]:
-    configs = [item for item in judged if item.family == "config"]
+    config = next((item for item in judged if item.family == "config"), None)
+    named = shlex.quote(str(config.target)) if config is not None else ""
     fixable = [f for f in findings if any(fix.edits and fix.applicability != "manual" for fix in f.fixes)]
-    if configs and fixable:
+    if config is not None and fixable:
         unsafe = "" if any(fix.applicability == "safe" for f in fixable for fix in f.fixes) else " --unsafe-fixes"
-        return f"doctor check {shlex.quote(str(configs[0].target))}{said} --fix{unsafe}"
+        return f"doctor check {named}{said} --fix{unsafe}"
     for finding in findings:
         if finding.severity.rank >= 1:
             for fix in finding.fixes:
                 if fix.command:
                     return fix.command
             return f"doctor explain {finding.rule}"
-    if configs:
-        return (
-            f"doctor train {shlex.quote(str(configs[0].target))}"
-            if configs[0].facts.get("dialect") == "doctor"
-            else None
-        )
+    if config is not None:
+        return f"doctor train {named}" if config.facts.get("dialect") == "doctor" else None
     if judged[0].family != "environment":
         return None
     return "doctor check CONFIG.yaml" if judged[0].judged_anything else "doctor collect > host.json"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from doctor.commands.outlets import add_outlets
 from doctor.errors import UsageError
 from doctor.escape import visible
 from doctor.finding import Text
@@ -49,29 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help=Help("logs that the command writes, where it does not say", "命令写入的日志（无法自动识别时）"),
     )
-    parser.add_argument(
-        "--metrics",
-        action="store_true",
-        help=Help(
-            "with --format jsonl: an event for each step record", "与 --format jsonl 同用：每个 step 输出一个事件"
-        ),
-    )
-    parser.add_argument(
-        "--notify",
-        metavar="CMD",
-        help=Help(
-            "run CMD (no shell) on each error, the finding on its input",
-            "每次报错时执行 CMD（不经 shell），诊断由标准输入传入",
-        ),
-    )
-    parser.add_argument(
-        "--prometheus",
-        metavar="[HOST:]PORT",
-        help=Help(
-            "serve metrics and findings there (loopback unless HOST is given)",
-            "在该端口提供指标与诊断（默认仅本机可访问）",
-        ),
-    )
+    add_outlets(parser)
 
 
 def run(args: argparse.Namespace) -> int:

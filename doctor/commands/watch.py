@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
+from doctor.commands.outlets import add_outlets
 from doctor.errors import EXIT_INTERRUPTED, UsageError
 from doctor.finding import Text
 from doctor.language import Help
@@ -56,13 +57,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=Help("lines, no full screen, on a terminal too", "在终端中也逐行输出，不用全屏界面"),
     )
     parser.add_argument(
-        "--metrics",
-        action="store_true",
-        help=Help(
-            "with --format jsonl: an event for each step record", "与 --format jsonl 同用：每个 step 输出一个事件"
-        ),
-    )
-    parser.add_argument(
         "--state",
         metavar="FILE",
         help=Help(
@@ -78,22 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "本次训练所用的配置：诊断会与 `doctor check` 对它的提示关联",
         ),
     )
-    parser.add_argument(
-        "--notify",
-        metavar="CMD",
-        help=Help(
-            "run CMD (no shell) on each error, the finding on its input",
-            "每次报错时执行 CMD（不经 shell），诊断由标准输入传入",
-        ),
-    )
-    parser.add_argument(
-        "--prometheus",
-        metavar="[HOST:]PORT",
-        help=Help(
-            "serve metrics and findings there (loopback unless HOST is given)",
-            "在该端口提供指标与诊断（默认仅本机可访问）",
-        ),
-    )
+    add_outlets(parser)
     parser.add_argument(
         "--web",
         metavar="[HOST:]PORT",
