@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from doctor.formats.recognise import Member, Model, Odd
 
 #: Symbols that tell models of one family apart; two of them different (or the hidden size) is another model.
-_SIZE = ("H", "F", "Q", "K", "E", "M", "QL", "KL", "QB", "KB", "O", "L")
+_SIZE = ("H", "F", "Q", "K", "E", "M", "QL", "KL", "NQ", "RQ", "O", "L")
 
 
 @dataclass(frozen=True)
@@ -155,15 +155,16 @@ def _missing(model: Model, sizes: Optional[Sizes], wanted: int) -> tuple[tuple[s
     whens = {param.when for param in params if param.when and param.in_layer}
     count = model.symbols.get("E", 0)
     for layer in model.layers:
-        if layer >= wanted:
-            continue
         kinds = model.kinds.get(layer, frozenset())
+        if layer >= wanted and "mtp" not in kinds:
+            continue
+        own = model.layout.names["mtp" in kinds]
         if sizes is not None and layer < sizes.layers:
             kinds = frozenset(kind for kind in sizes.kinds[layer] if kind in whens)
         elif {"dense", "moe"} <= whens and not kinds & {"dense", "moe"}:
             names.append(full_name(model, "{i}.mlp", layer))
         for param in params:
-            if not param.in_layer or (param.when and param.when not in kinds):
+            if not param.in_layer or param.name not in own or (param.when and param.when not in kinds):
                 continue
             if "{e}" in param.name:
                 experts += [(layer, e) for e in range(count) if (param.name, layer, e) not in there]
@@ -174,7 +175,7 @@ def _missing(model: Model, sizes: Optional[Sizes], wanted: int) -> tuple[tuple[s
 
 def full_name(model: Model, own: str, layer: Optional[int] = None) -> str:
     """A layout's name as it would stand in these files."""
-    name = own if layer is None else own.replace("{i}", str(layer))
+    name = own if layer is None else own.replace("{i}", str(layer)).replace("{m}", str(layer - model.depth))
     if model.lacking and name.startswith(model.lacking):
         return name[len(model.lacking) :]
     return model.prefix + name

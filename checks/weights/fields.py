@@ -18,9 +18,9 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "S": ("n_shared_experts", "moe_intermediate_size"),
     "QL": ("q_lora_rank",),
     "KL": ("kv_lora_rank",),
-    "R": ("kv_lora_rank", "qk_rope_head_dim"),
-    "QB": ("num_attention_heads", "qk_nope_head_dim", "qk_rope_head_dim"),
-    "KB": ("num_attention_heads", "qk_nope_head_dim", "v_head_dim"),
+    "RP": ("qk_rope_head_dim",),
+    "NQ": ("num_attention_heads", "qk_nope_head_dim"),
+    "RQ": ("num_attention_heads", "qk_rope_head_dim"),
     "O": ("num_attention_heads", "v_head_dim"),
     "L": ("num_hidden_layers", "num_layers", "n_layer"),
 }

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Optional
 
 from doctor.finding import Text
 from doctor.formats.families.expr import evaluate
-from doctor.formats.families.family import Family, Group, Layout
+from doctor.formats.families.family import HUGGINGFACE, Family, Group, Layout
 from doctor.formats.ranks import RankSet
 from doctor.formats.recognise import Model
 from doctor.formats.tensor import DTYPE_BITS, FLOATS, Tensor
@@ -95,6 +95,8 @@ def plan(
         for key in item.keys:
             available[key] = item
     aliases = _untied(model.family, available) if untie else {}
+    if layout.id == HUGGINGFACE != model.layout.id:
+        aliases.update(_copied(model, available))
     targets = []
     for item in _instances(model.family, layout, model, symbols, False):
         have = [key for key in item.keys if aliases.get(key, key) in available]
@@ -161,6 +163,17 @@ def _untied(family: Family, available: Mapping[Key, Instance]) -> dict[Key, Key]
     return {(head, None, None): (table, None, None)}
 
 
+def _copied(model: Model, available: Mapping[Key, Instance]) -> dict[Key, Key]:
+    """The tables that Hugging Face's extra prediction layers repeat, read from the model's own."""
+    layers = [layer for layer in model.layers if "mtp" in model.kinds[layer]]
+    return {
+        (copy, layer, None): (table, None, None)
+        for layer in layers
+        for copy, table in model.family.copies.items()
+        if (copy, layer, None) not in available and (table, None, None) in available
+    }
+
+
 def _instances(
     family: Family, layout: Layout, model: Model, symbols: Mapping[str, int], source: bool
 ) -> Iterator[Instance]:
@@ -169,6 +182,8 @@ def _instances(
     for group in layout.groups:
         in_layer = "{i}" in group.canonical[0]
         for layer in layers if in_layer else [None]:
+            if layer is not None and not layout.applies(group, "mtp" in model.kinds[layer]):
+                continue
             spread = "{e}" in group.canonical[0]
             singly = spread and "{e}" in group.own[0]
             for expert in experts if singly else [None]:
@@ -183,7 +198,7 @@ def _instances(
 def _name(model: Model, own: str, layer: Optional[int], expert: Optional[int], source: bool) -> str:
     name = own
     if layer is not None:
-        name = name.replace("{i}", str(layer))
+        name = name.replace("{i}", str(layer)).replace("{m}", str(layer - model.depth))
     if expert is not None:
         name = name.replace("{e}", str(expert))
     if not source:

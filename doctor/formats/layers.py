@@ -8,6 +8,8 @@ from functools import lru_cache
 from typing import NamedTuple, Optional
 
 _LAYER = re.compile(r"(?:(?<=\.)|^)(layers|layer|h|blocks|block)\.(\d+)(?=\.|$)")
+#: Extra prediction layers, which MindFormers counts from 0 under names of their own.
+_EXTRA = re.compile(r"(?:(?<=\.)|^)(?:mtp_hidden_fusers|mtp_norms|mtp\.layers)\.(\d+)(?=\.|$)")
 _EXPERT = re.compile(r"(?<=\.)(experts)\.(\d+)(?=\.|$)")
 
 #: Optimizer states and run counters that MindSpore and its optimizers keep beside the parameters.
@@ -37,21 +39,27 @@ class Place(NamedTuple):
     pattern: str
     layer: Optional[int]
     expert: Optional[int]
+    #: whether the layer is counted among the extra prediction layers ({m} in the pattern)
+    extra: bool = False
 
 
 @lru_cache(maxsize=1 << 17)
 def place(name: str) -> Place:
     """Takes the layer and the expert number out of a name; the first layer-like number counts."""
     layer = expert = None
+    extra = _EXTRA.search(name)
     match = _LAYER.search(name)
-    if match:
+    if extra:
+        layer = _number(extra[1])
+        name = f"{name[: extra.start(1)]}{{m}}{name[extra.end(1) :]}"
+    elif match:
         layer = _number(match[2])
         name = f"{name[: match.start(2)]}{{i}}{name[match.end(2) :]}"
     match = _EXPERT.search(name)
     if match:
         expert = _number(match[2])
         name = f"{name[: match.start(2)]}{{e}}{name[match.end(2) :]}"
-    return Place(name, layer, expert)
+    return Place(name, layer, expert, extra is not None)
 
 
 def _number(digits: str) -> int:

@@ -172,7 +172,10 @@ def _marks(fit: Fit, seen: set[str]) -> list[bool]:
 
 def _fit(family: Family, layout: Layout, patterns: list[str]) -> Optional[Fit]:
     params = family.own_params(layout)
-    inside = {name.partition("{i}.")[2]: name.partition("{i}.")[0] for name in (p.name for p in params if p.in_layer)}
+    inside = {
+        name.partition("{i}.")[2]: name.partition("{i}.")[0]
+        for name in (p.name for p in params if p.in_layer and not p.extra)
+    }
     heads = Counter(
         pattern.partition("{i}.")[0]
         for pattern in patterns
@@ -191,7 +194,7 @@ def _fit(family: Family, layout: Layout, patterns: list[str]) -> Optional[Fit]:
     table = {param.name: param for param in params}
     hit = {name for name in (own_name(pattern, table, prefix, lacking) for pattern in patterns) if name}
     explained = sum(own_name(pattern, table, prefix, lacking) is not None for pattern in patterns) / len(patterns)
-    required = [param.name for param in params if not param.when]
+    required = [param.name for param in params if not (param.when or param.extra)]
     present = sum(name in hit for name in required) / len(required)
     return Fit(family, layout, prefix, lacking, explained, present)
 
@@ -213,7 +216,8 @@ def model_of(fit: Fit, tensors: Mapping[str, Tensor]) -> Model:
     """The tensors as a layout explains them: members, sizes by majority, and what falls out of line."""
     table = {param.name: param for param in fit.family.own_params(fit.layout)}
     cache: dict[str, Optional[Param]] = {}
-    members, unknown, states, buffers, adapters = [], [], [], [], []
+    placed: list[tuple[Tensor, Param, Place]] = []
+    unknown, states, buffers, adapters = [], [], [], []
     for name, tensor in tensors.items():
         at = place(name)
         if at.pattern not in cache:
@@ -221,7 +225,7 @@ def model_of(fit: Fit, tensors: Mapping[str, Tensor]) -> Model:
             cache[at.pattern] = table[own] if own else None
         param = cache[at.pattern]
         if param is not None:
-            members.append(_member(tensor, param, at))
+            placed.append((tensor, param, at))
         elif is_state(name) or tensor.elements <= 1:  # counters that append_dict put there
             states.append(name)
         elif is_buffer(name):
@@ -230,6 +234,8 @@ def model_of(fit: Fit, tensors: Mapping[str, Tensor]) -> Model:
             adapters.append(name)
         else:
             unknown.append(name)
+    base = _extra_base(fit, placed)
+    members = [_member(tensor, param, at, base) for tensor, param, at in placed]
     order = {param: index for index, param in enumerate(table.values())}
     symbols = _solve(sorted(members, key=lambda member: order[member.param]))
     odd = tuple(
@@ -254,8 +260,20 @@ def model_of(fit: Fit, tensors: Mapping[str, Tensor]) -> Model:
     )
 
 
-def _member(tensor: Tensor, param: Param, at: Place) -> Member:
-    return Member(tensor, param, at.layer, at.expert)
+def _member(tensor: Tensor, param: Param, at: Place, base: int) -> Member:
+    layer = at.layer if at.layer is None or not at.extra else base + at.layer
+    return Member(tensor, param, layer, at.expert)
+
+
+def _extra_base(fit: Fit, placed: Iterable[tuple[Tensor, Param, Place]]) -> int:
+    """The number of the first extra layer: they follow the others, and are among the numbered ones where a layout
+    keeps their attention there."""
+    placed = list(placed)
+    plain = {at.layer for _, _, at in placed if at.layer is not None and not at.extra}
+    extra = {at.layer for _, _, at in placed if at.layer is not None and at.extra}
+    after = max(plain, default=-1) + 1
+    inside = {param for _, param, _ in placed if param.extra and not param.when}
+    return after if inside else max(after - len(extra), 0)
 
 
 def _expected(param: Param, symbols: Mapping[str, int]) -> tuple[Optional[int], ...]:

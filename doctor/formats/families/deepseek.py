@@ -1,8 +1,13 @@
 """DeepSeek-V3: latent attention, dense layers first, then experts with shared ones, and extra prediction layers.
 
-Names: Hugging Face deepseek_v3; MindFormers research/deepseek3 (legacy) and models/deepseek3 (mcore). Symbols
-beyond the usual: QL and KL, the ranks of the latent query and key-value; R, rows of kv_a (KL + rotary);
-QB and KB, rows of q_b and kv_b; O, columns of o.
+Names: Hugging Face deepseek_v3; MindFormers research/deepseek3/convert_weight.py (legacy), models/deepseek3 and
+toolkit/weight_convert/deepseekv3 (mcore). Symbols beyond the usual: QL and KL, the ranks of the latent query and
+key-value; RP, rotary rows of one head; NQ and RQ, query rows without and with a rotary position over all heads;
+O, value rows over all heads.
+
+The prediction layers (MTP) are numbered on behind the others in Hugging Face's names and from 0 ({m}) in
+MindFormers': legacy keeps their attention and experts under ``model.layers``, mcore moves them too. Their copies
+of the embedding and of the output layer are not kept by MindFormers.
 """
 
 from __future__ import annotations
@@ -33,21 +38,33 @@ from doctor.formats.families.moe import (
     expert_sizes,
     head_features,
 )
-from doctor.formats.families.ops import EXPERTS_CUBE, EXPERTS_PAIR_CUBE
+from doctor.formats.families.ops import (
+    EXPERTS_CUBE,
+    EXPERTS_PAIR_CUBE,
+    EXPERTS_STACKED,
+    HALVES,
+    LATENT_FUSED,
+    LATENT_KEY,
+    LATENT_KEY_MERGED,
+    LATENT_QUERY,
+    LATENT_QUERY_MERGED,
+    LATENT_VALUE,
+)
 
 _HF = "model.layers.{i}."
 _MF = "model.layers.{i}."
 _MC = "decoder.layers.{i}."
+_MTP = "mtp.layers.{m}."
 
 _LATENT_QUERY = {
     "self_attn.q_a_proj.weight": "QL H",
     "self_attn.q_a_layernorm.weight": "QL",
-    "self_attn.q_b_proj.weight": "QB QL",
+    "self_attn.q_b_proj.weight": "NQ+RQ QL",
 }
 _ATTENTION = {
-    "self_attn.kv_a_proj_with_mqa.weight": "R H",
+    "self_attn.kv_a_proj_with_mqa.weight": "KL+RP H",
     "self_attn.kv_a_layernorm.weight": "KL",
-    "self_attn.kv_b_proj.weight": "KB KL",
+    "self_attn.kv_b_proj.weight": "NQ+O KL",
     "self_attn.o_proj.weight": "H O",
 }
 _PREDICTION = {
@@ -62,7 +79,7 @@ _PARAMS = (
     EMBED,
     *layer(_HF, {**_ATTENTION, **NORMS}),
     *layer(_HF, _LATENT_QUERY, "q_lora"),
-    *layer(_HF, {"self_attn.q_proj.weight": "QB H"}, "q_full"),
+    *layer(_HF, {"self_attn.q_proj.weight": "NQ+RQ H"}, "q_full"),
     *layer(_HF, MLP, "dense"),
     *layer(_HF, {"mlp.gate.weight": "E H", **EXPERT, **SHARED}, "moe"),
     *layer(_HF, {"mlp.gate.e_score_correction_bias": "E"}, "expert_bias"),
@@ -73,70 +90,140 @@ _PARAMS = (
 )
 
 
+#: The copies that a prediction layer keeps of the model's own tables.
+COPIES = {f"{_HF}embed_tokens.weight": EMBED.name, f"{_HF}shared_head.head.weight": HEAD.name}
+
+
 def _renamed(own: str, rows: Mapping[str, str]) -> tuple[Group, ...]:
     return tuple(group(own + name, _HF + canonical) for name, canonical in rows.items())
 
 
-_MF_LAYOUT = Layout(
-    MINDFORMERS,
-    (
-        *MF_ENDS,
-        *MF_NORMS,
-        *_renamed(
-            _MF,
-            {
-                "attention.q2l_proj.weight": "self_attn.q_a_proj.weight",
-                "attention.lq_norm.weight": "self_attn.q_a_layernorm.weight",
-                "attention.l2q_proj.weight": "self_attn.q_b_proj.weight",
-                "attention.kv2l.weight": "self_attn.kv_a_proj_with_mqa.weight",
-                "attention.lkv_norm.weight": "self_attn.kv_a_layernorm.weight",
-                "attention.lkv2kv.weight": "self_attn.kv_b_proj.weight",
-                "attention.wo.weight": "self_attn.o_proj.weight",
-                "feed_forward.w1.weight": "mlp.gate_proj.weight",
-                "feed_forward.w2.weight": "mlp.down_proj.weight",
-                "feed_forward.w3.weight": "mlp.up_proj.weight",
-                "feed_forward.routed_experts.router_dense.weight": "mlp.gate.weight",
-                "feed_forward.routed_experts.topk_bias": "mlp.gate.e_score_correction_bias",
-                "feed_forward.shared_experts.w1.weight": "mlp.shared_experts.gate_proj.weight",
-                "feed_forward.shared_experts.w2.weight": "mlp.shared_experts.down_proj.weight",
-                "feed_forward.shared_experts.w3.weight": "mlp.shared_experts.up_proj.weight",
-            },
-        ),
-        group(
-            f"{_MF}feed_forward.routed_experts.ffn.w1",
-            (f"{_HF}mlp.experts.{{e}}.gate_proj.weight", f"{_HF}mlp.experts.{{e}}.up_proj.weight"),
-            EXPERTS_PAIR_CUBE,
-        ),
-        group(f"{_MF}feed_forward.routed_experts.ffn.w2", f"{_HF}mlp.experts.{{e}}.down_proj.weight", EXPERTS_CUBE),
+_MF_COMMON = (
+    *MF_ENDS,
+    *MF_NORMS,
+    *_renamed(
+        _MF,
+        {
+            "attention.q_proj.weight": "self_attn.q_proj.weight",
+            "attention.q2l_proj.weight": "self_attn.q_a_proj.weight",
+            "attention.lq_norm.weight": "self_attn.q_a_layernorm.weight",
+            "attention.lkv_norm.weight": "self_attn.kv_a_layernorm.weight",
+            "attention.wo.weight": "self_attn.o_proj.weight",
+            "feed_forward.w1.weight": "mlp.gate_proj.weight",
+            "feed_forward.w2.weight": "mlp.down_proj.weight",
+            "feed_forward.w3.weight": "mlp.up_proj.weight",
+            "feed_forward.shared_experts.w1.weight": "mlp.shared_experts.gate_proj.weight",
+            "feed_forward.shared_experts.w2.weight": "mlp.shared_experts.down_proj.weight",
+            "feed_forward.shared_experts.w3.weight": "mlp.shared_experts.up_proj.weight",
+        },
+    ),
+    *_renamed(
+        "model.mtp_",
+        {
+            "hidden_fusers.{m}.norm_emb.weight": "enorm.weight",
+            "hidden_fusers.{m}.norm.weight": "hnorm.weight",
+            "hidden_fusers.{m}.dense.weight": "eh_proj.weight",
+            "norms.{m}.weight": "shared_head.norm.weight",
+        },
     ),
 )
-_MC_LAYOUT = Layout(
-    MCORE,
-    (
-        *MCORE_ENDS,
-        *MCORE_NORMS,
-        *_renamed(
-            _MC,
-            {
-                "self_attention.linear_q_down_proj.weight": "self_attn.q_a_proj.weight",
-                "self_attention.q_layernorm.weight": "self_attn.q_a_layernorm.weight",
-                "self_attention.linear_q_up_proj.weight": "self_attn.q_b_proj.weight",
-                "self_attention.linear_kv_down_proj.weight": "self_attn.kv_a_proj_with_mqa.weight",
-                "self_attention.kv_layernorm.weight": "self_attn.kv_a_layernorm.weight",
-                "self_attention.linear_kv_up_proj.weight": "self_attn.kv_b_proj.weight",
-                "self_attention.linear_proj.weight": "self_attn.o_proj.weight",
-                "mlp.gating.weight": "mlp.gate_proj.weight",
-                "mlp.hidden.weight": "mlp.up_proj.weight",
-                "mlp.linear_fc2.weight": "mlp.down_proj.weight",
-                "mlp.shared_experts.gating.weight": "mlp.shared_experts.gate_proj.weight",
-                "mlp.shared_experts.hidden.weight": "mlp.shared_experts.up_proj.weight",
-                "mlp.shared_experts.linear_fc2.weight": "mlp.shared_experts.down_proj.weight",
-            },
-        ),
-        MCORE_ROUTER,
-        MCORE_ROUTER_BIAS,
-        *MCORE_EXPERTS,
+_QUERY, _KEY, _VALUE = (f"{_HF}self_attn.{name}.weight" for name in ("q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"))
+_MF_SPLIT = (
+    group((f"{_MF}attention.l2q_nope_proj.weight", f"{_MF}attention.l2q_pe_proj.weight"), _QUERY, LATENT_QUERY),
+    group((f"{_MF}attention.kv2l_k_pe.weight", f"{_MF}attention.kv2l_latent_kv.weight"), _KEY, LATENT_KEY),
+    group((f"{_MF}attention.lkv2kv_k_nope.weight", f"{_MF}attention.lkv2kv_v.weight"), _VALUE, LATENT_VALUE),
+)
+_MF_MERGED = (
+    group(f"{_MF}attention.l2q_proj.weight", _QUERY, LATENT_QUERY_MERGED),
+    group(f"{_MF}attention.kv2l.weight", _KEY, LATENT_KEY_MERGED),
+    group(f"{_MF}attention.lkv2kv.weight", _VALUE),
+)
+_GATE, _UP, _DOWN = (f"{_HF}mlp.experts.{{e}}.{name}_proj.weight" for name in ("gate", "up", "down"))
+_ROUTED = f"{_MF}feed_forward.routed_experts."
+#: ``use_gmm: True``: one matrix for gate and up of all experts, [in, out].
+_MF_GROUPED = (
+    *_renamed(
+        _ROUTED,
+        {"router_dense.weight": "mlp.gate.weight", "topk_bias": "mlp.gate.e_score_correction_bias"},
     ),
+    group(f"{_ROUTED}ffn.w1", (_GATE, _UP), EXPERTS_PAIR_CUBE),
+    group(f"{_ROUTED}ffn.w2", _DOWN, EXPERTS_CUBE),
+)
+_MF_BATCHED = (
+    *_renamed(
+        _ROUTED,
+        {"router.dense.weight": "mlp.gate.weight", "router.router.topk_bias": "mlp.gate.e_score_correction_bias"},
+    ),
+    *(
+        group(f"{_ROUTED}ffn.{own}.weight", canonical, EXPERTS_STACKED)
+        for own, canonical in (("w1", _GATE), ("w2", _DOWN), ("w3", _UP))
+    ),
+)
+
+_MC_NAMES = {
+    "self_attention.linear_q_proj.weight": "self_attn.q_proj.weight",
+    "self_attention.linear_q_down_proj.weight": "self_attn.q_a_proj.weight",
+    "self_attention.q_layernorm.weight": "self_attn.q_a_layernorm.weight",
+    "self_attention.linear_q_up_proj.weight": "self_attn.q_b_proj.weight",
+    "self_attention.linear_kv_down_proj.weight": "self_attn.kv_a_proj_with_mqa.weight",
+    "self_attention.kv_layernorm.weight": "self_attn.kv_a_layernorm.weight",
+    "self_attention.linear_kv_up_proj.weight": "self_attn.kv_b_proj.weight",
+    "self_attention.linear_proj.weight": "self_attn.o_proj.weight",
+    "mlp.gating.weight": "mlp.gate_proj.weight",
+    "mlp.hidden.weight": "mlp.up_proj.weight",
+    "mlp.linear_fc2.weight": "mlp.down_proj.weight",
+    "mlp.shared_experts.gating.weight": "mlp.shared_experts.gate_proj.weight",
+    "mlp.shared_experts.hidden.weight": "mlp.shared_experts.up_proj.weight",
+    "mlp.shared_experts.linear_fc2.weight": "mlp.shared_experts.down_proj.weight",
+}
+#: ``mla_qkv_concat: True``, as the converter for training writes it.
+_MC_CONCAT_NAMES = {
+    "self_attention.q_layernorm.weight": "self_attn.q_a_layernorm.weight",
+    "self_attention.linear_qb.weight": "self_attn.q_b_proj.weight",
+    "self_attention.k_layernorm.weight": "self_attn.kv_a_layernorm.weight",
+    "self_attention.linear_kvb.weight": "self_attn.kv_b_proj.weight",
+    "self_attention.linear_proj.weight": "self_attn.o_proj.weight",
+    "mlp.linear_fc2.weight": "mlp.down_proj.weight",
+    "mlp.shared_experts.linear_fc2.weight": "mlp.shared_experts.down_proj.weight",
+}
+_MC_CONCAT = (
+    group(f"{_MC}self_attention.linear_qkv.weight", (f"{_HF}self_attn.q_a_proj.weight", _KEY), LATENT_FUSED),
+    *(
+        group(
+            f"{_MC}{place}.linear_fc1.weight",
+            (f"{_HF}{place}.gate_proj.weight", f"{_HF}{place}.up_proj.weight"),
+            HALVES,
+        )
+        for place in ("mlp", "mlp.shared_experts")
+    ),
+)
+_MC_PREDICTION = _renamed(
+    _MTP,
+    {
+        "enorm.weight": "enorm.weight",
+        "hnorm.weight": "hnorm.weight",
+        "eh_proj.weight": "eh_proj.weight",
+        "final_layernorm.weight": "shared_head.norm.weight",
+    },
+)
+
+
+def _mcore(*inside: Group) -> tuple[Group, ...]:
+    """Groups of a layer, once under ``decoder.layers`` and once under those of prediction."""
+    groups = (*MCORE_NORMS, *inside, MCORE_ROUTER, MCORE_ROUTER_BIAS, *MCORE_EXPERTS)
+    moved = tuple(
+        Group(tuple(own.replace(_MC, f"{_MTP}transformer_layer.") for own in item.own), item.canonical, item.op)
+        for item in groups
+    )
+    return (*MCORE_ENDS, *groups, *_MC_PREDICTION, *moved)
+
+
+_LAYOUTS = (
+    Layout(MINDFORMERS, (*_MF_COMMON, *_MF_SPLIT, *_MF_GROUPED)),
+    Layout(MINDFORMERS, (*_MF_COMMON, *_MF_SPLIT, *_MF_BATCHED), "no gmm"),
+    Layout(MINDFORMERS, (*_MF_COMMON, *_MF_MERGED, *_MF_GROUPED), "merged"),
+    Layout(MCORE, _mcore(*_renamed(_MC, _MC_NAMES))),
+    Layout(MCORE, _mcore(*_renamed(_MC, _MC_CONCAT_NAMES), *_MC_CONCAT), "mla_qkv_concat"),
 )
 
 
@@ -153,9 +240,9 @@ def sizes(config: Mapping[str, Any]) -> Sizes:
         "H": number(config, "hidden_size"),
         "F": number(config, "intermediate_size", "ffn_hidden_size"),
         "KL": latent,
-        "R": latent + rope,
-        "QB": heads * (nope + rope),
-        "KB": heads * (nope + value),
+        "RP": rope,
+        "NQ": heads * nope,
+        "RQ": heads * rope,
         "O": heads * value,
         **expert_sizes(config),
     }
@@ -177,8 +264,9 @@ DEEPSEEK_V3 = Family(
     title="DeepSeek-V3",
     model_types=("deepseek_v3", "deepseek_v2", "kimi_k2"),
     params=_PARAMS,
-    layouts=(identity(_PARAMS), _MF_LAYOUT, _MC_LAYOUT),
+    layouts=(identity(_PARAMS), *_LAYOUTS),
     sizes=sizes,
     aliases=("deepseekv3", "deepseek3", "deepseek_v3", "deepseekv3forcausallm", "deepseekv3config"),
+    copies=COPIES,
     marks=(f"{_HF}self_attn.kv_a_proj_with_mqa.weight",),
 )

@@ -17,7 +17,8 @@ MCORE = "mcore"
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter: name with ``{i}`` for the layer and ``{e}`` for the expert, symbolic shape, and when it is there.
+    """A parameter: name with ``{i}`` for the layer, ``{e}`` for the expert, ``{m}`` for the number of an extra
+    prediction layer counted from 0; symbolic shape, and when it is there.
 
     `when` is empty for a parameter that always is, else a feature of the model (``head``: the output layer is
     not tied) or of the layer (``dense``, ``moe``).
@@ -29,7 +30,12 @@ class Param:
 
     @property
     def in_layer(self) -> bool:
-        return "{i}" in self.name
+        return "{i}" in self.name or self.extra
+
+    @property
+    def extra(self) -> bool:
+        """Whether only extra prediction layers have it."""
+        return "{m}" in self.name
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,25 @@ class Layout:
     @property
     def title(self) -> str:
         return f"{self.id} ({self.variant})" if self.variant else self.id
+
+    @cached_property
+    def moved(self) -> frozenset[str]:
+        """Canonical parameters that stand under another name in extra prediction layers."""
+        return frozenset(name for group in self.groups if "{m}" in group.own[0] for name in group.canonical)
+
+    @cached_property
+    def names(self) -> Mapping[bool, frozenset[str]]:
+        """Own names in a usual layer (False) and in an extra prediction layer (True)."""
+        return {
+            extra: frozenset(name for group in self.groups if self.applies(group, extra) for name in group.own)
+            for extra in (False, True)
+        }
+
+    def applies(self, group: Group, extra: bool) -> bool:
+        """Whether a group names its parameters in a usual layer, or in an extra one."""
+        if "{m}" in group.own[0]:
+            return extra
+        return not (extra and group.canonical[0] in self.moved)
 
 
 @dataclass(frozen=True)
@@ -85,6 +110,8 @@ class Family:
     sizes: Callable[[Mapping[str, Any]], Sizes]
     #: MindFormers classes and aliases, lower case
     aliases: tuple[str, ...] = ()
+    #: parameters of extra layers that repeat one of the model (canonical names), for layouts that do not keep them
+    copies: Mapping[str, str] = field(default_factory=dict)
     #: parameters that tell this family from one with the same other names
     marks: tuple[str, ...] = ()
     #: features of the model (not of single layers)

@@ -238,3 +238,101 @@ EXPERTS_STACKED = Op(
     lambda arrays, _: list(arrays[0]),
     ("E",),
 )
+
+
+# Latent attention: NQ and RQ are the query rows without and with a rotary position over all heads, RP the rotary
+# rows of one head, O the value rows over all heads, KL the rank of the latent key-value.
+
+
+def _by_head(array: Any, sizes: Sizes) -> Any:
+    heads = sizes["RQ"] // sizes["RP"]
+    return array.reshape(heads, array.shape[0] // heads, *array.shape[1:])
+
+
+def _flat(array: Any) -> Any:
+    return array.reshape(-1, *array.shape[2:])
+
+
+def _split_query(arrays: Arrays, sizes: Sizes) -> list[Any]:
+    rows = _by_head(arrays[0], sizes)
+    rotary = sizes["RP"]
+    return [_flat(rows[:, :-rotary]), _to_halves(_flat(rows[:, -rotary:]), rotary)]
+
+
+def _join_query(arrays: Arrays, sizes: Sizes) -> list[Any]:
+    import numpy
+
+    plain, rotary = (_by_head(array, sizes) for array in (arrays[0], _to_pairs(arrays[1], sizes["RP"])))
+    return [_flat(numpy.concatenate([plain, rotary], axis=1))]
+
+
+_LATENT = ("NQ", "RQ", "RP")
+
+#: DeepSeek in MindFormers: rows without and with a rotary position apart, rotary pairs half a head apart.
+LATENT_QUERY = Op(
+    "latent-query", lambda shapes: [("NQ", *shapes[0][1:]), ("RQ", *shapes[0][1:])], _split_query, _join_query, _LATENT
+)
+LATENT_QUERY_MERGED = Op(
+    "latent-query-rotary",
+    _keep,
+    lambda arrays, sizes: _halves_inside(arrays, sizes, _to_halves),
+    lambda arrays, sizes: _halves_inside(arrays, sizes, _to_pairs),
+    _LATENT,
+)
+
+
+def _halves_inside(arrays: Arrays, sizes: Sizes, turn: Callable[[Any, int], Any]) -> list[Any]:
+    """Turns the rotary rows at the end of each head where they stand."""
+    import numpy
+
+    rows, rotary = _by_head(arrays[0], sizes), sizes["RP"]
+    turned = _by_head(turn(_flat(rows[:, -rotary:]), rotary), sizes)
+    return [_flat(numpy.concatenate([rows[:, :-rotary], turned], axis=1))]
+
+
+def _split_latent(arrays: Arrays, sizes: Sizes) -> list[Any]:
+    rotary = sizes["RP"]
+    return [_to_halves(arrays[0][-rotary:], rotary), arrays[0][:-rotary]]
+
+
+def _join_latent(arrays: Arrays, sizes: Sizes) -> list[Any]:
+    return [_join([arrays[1], _to_pairs(arrays[0], sizes["RP"])])]
+
+
+#: the latent key-value: rotary rows first, then the latent ones.
+LATENT_KEY = Op(
+    "latent-key", lambda shapes: [("RP", *shapes[0][1:]), ("KL", *shapes[0][1:])], _split_latent, _join_latent, ("RP",)
+)
+LATENT_KEY_MERGED = Op(
+    "latent-key-rotary",
+    _keep,
+    lambda arrays, sizes: [_join([arrays[0][: -sizes["RP"]], _to_halves(arrays[0][-sizes["RP"] :], sizes["RP"])])],
+    lambda arrays, sizes: [_join([arrays[0][: -sizes["RP"]], _to_pairs(arrays[0][-sizes["RP"] :], sizes["RP"])])],
+    ("RP",),
+)
+
+
+def _split_value(arrays: Arrays, sizes: Sizes) -> list[Any]:
+    rows = _by_head(arrays[0], sizes)
+    plain = sizes["NQ"] // rows.shape[0]
+    return [_flat(rows[:, :plain]), _flat(rows[:, plain:])]
+
+
+def _join_value(arrays: Arrays, sizes: Sizes) -> list[Any]:
+    import numpy
+
+    return [_flat(numpy.concatenate([_by_head(array, sizes) for array in arrays], axis=1))]
+
+
+#: keys and values of each head, apart.
+LATENT_VALUE = Op(
+    "latent-value", lambda shapes: [("NQ", *shapes[0][1:]), ("O", *shapes[0][1:])], _split_value, _join_value, _LATENT
+)
+
+
+def _cut_latents(arrays: Arrays, sizes: Sizes) -> list[Any]:
+    return [arrays[0][: sizes["QL"]], arrays[0][sizes["QL"] :]]
+
+
+#: the down projections of query and key-value in one matrix.
+LATENT_FUSED = Op("latent-fused", _stack_rows, lambda arrays, _: [_join(arrays)], _cut_latents, ("QL",))

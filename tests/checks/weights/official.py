@@ -271,21 +271,23 @@ def gpt2_mindformers(v: int, p: int, h: int, n: int) -> Shapes:
 _DEEPSEEK = {"v": 129280, "h": 7168, "f": 18432, "m": 2048, "e": 256, "a": 128, "n": 61, "dense": 3}
 
 
-def deepseek_hf(n: int = 61, mtp: bool = True, experts: int = 256) -> Shapes:
+def deepseek_hf(n: int = 61, mtp: int = 1, experts: int = 256, sizes: dict[str, int] = _DEEPSEEK) -> Shapes:
     """DeepSeek-V3: q rank 1536, kv rank 512, rotary 64, nope 128, value 128."""
-    v, h, f, m, a = (_DEEPSEEK[key] for key in "vhfma")
+    v, h, f, m, a = (sizes[key] for key in "vhfma")
+    ranks = {"q": 1536, "kv": 512, "rope": 64, "nope": 128, "value": 128, **sizes}
+    q, kv, rope, nope, value = (ranks[key] for key in ("q", "kv", "rope", "nope", "value"))
     found: Shapes = {"model.embed_tokens.weight": (v, h), "model.norm.weight": (h,), "lm_head.weight": (v, h)}
     for i in range(n + mtp):
         p = f"model.layers.{i}."
-        found[p + "self_attn.q_a_proj.weight"] = (1536, h)
-        found[p + "self_attn.q_a_layernorm.weight"] = (1536,)
-        found[p + "self_attn.q_b_proj.weight"] = (a * 192, 1536)
-        found[p + "self_attn.kv_a_proj_with_mqa.weight"] = (576, h)
-        found[p + "self_attn.kv_a_layernorm.weight"] = (512,)
-        found[p + "self_attn.kv_b_proj.weight"] = (a * 256, 512)
-        found[p + "self_attn.o_proj.weight"] = (h, a * 128)
+        found[p + "self_attn.q_a_proj.weight"] = (q, h)
+        found[p + "self_attn.q_a_layernorm.weight"] = (q,)
+        found[p + "self_attn.q_b_proj.weight"] = (a * (nope + rope), q)
+        found[p + "self_attn.kv_a_proj_with_mqa.weight"] = (kv + rope, h)
+        found[p + "self_attn.kv_a_layernorm.weight"] = (kv,)
+        found[p + "self_attn.kv_b_proj.weight"] = (a * (nope + value), kv)
+        found[p + "self_attn.o_proj.weight"] = (h, a * value)
         found[p + "input_layernorm.weight"] = found[p + "post_attention_layernorm.weight"] = (h,)
-        if i < _DEEPSEEK["dense"]:
+        if i < sizes["dense"]:
             found[p + "mlp.gate_proj.weight"] = found[p + "mlp.up_proj.weight"] = (f, h)
             found[p + "mlp.down_proj.weight"] = (h, f)
             continue
@@ -294,8 +296,8 @@ def deepseek_hf(n: int = 61, mtp: bool = True, experts: int = 256) -> Shapes:
         for part in ["shared_experts", *(f"experts.{e}" for e in range(experts))]:
             found[f"{p}mlp.{part}.gate_proj.weight"] = found[f"{p}mlp.{part}.up_proj.weight"] = (m, h)
             found[f"{p}mlp.{part}.down_proj.weight"] = (h, m)
-    if mtp:
-        p = f"model.layers.{n}."
+    for i in range(n, n + mtp):
+        p = f"model.layers.{i}."
         found[p + "enorm.weight"] = found[p + "hnorm.weight"] = found[p + "shared_head.norm.weight"] = (h,)
         found[p + "eh_proj.weight"] = (h, 2 * h)
         found[p + "embed_tokens.weight"] = found[p + "shared_head.head.weight"] = (v, h)
