@@ -6,23 +6,24 @@ Gives exactly what feeding the records one by one to `RankStream.feed` gives; a 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import numpy as np
 
 from doctor.detect.alarm import Alarm
 from doctor.detect.pace import STARVED
-from doctor.detect.stream import GROUP, LINES, RATE_MOVES, SAME, SLOW_STEPS, TILE, Bounds, RankStream
+from doctor.detect.sieve import GROUP, RATE_MOVES, SAME, SLOW_STEPS, TILE, Bounds
+from doctor.detect.stream import LINES, RankStream
 from doctor.records.block import MetricBlock
 from doctor.records.columns import Bools, Floats
 
 #: columns that the bounds are about; when some records lack one of them, they go one by one
 _NAMES = ("loss", "lr", "grad_norm", "loss_scale", "overflow", "step_time_ms", "data_time_ms", "step", "global_step")
 _MUST_BE_ABSENT = ("rank", "evaluation", "summary")
-#: fewer records than this are cheaper one by one
-_FEW = 8
+#: fewer records than this are cheaper looked at one by one, and fewer than this are cheaper held one by one
+_FEW, _HELD = 8, 4
 
 
 def feed_block(stream: RankStream, block: MetricBlock) -> Iterator[Alarm]:
@@ -36,21 +37,21 @@ def feed_block(stream: RankStream, block: MetricBlock) -> Iterator[Alarm]:
     _add_points(stream, block)
     done, size = 0, len(block)
     while done < size:
-        groups = min(TILE - stream.count % TILE, size - done) // GROUP if stream.may_skip else 0
+        sieve = stream.sieve
+        groups = min(TILE - sieve.count % TILE, size - done) // GROUP if sieve.begins_group else 0
         if groups:
-            yield from _pass(stream, block, done, _quiet_groups(stream, block, done, groups))
+            yield from _pass(stream, block, done, groups)
             done += groups * GROUP
             continue
         # Up to where the next group begins.
-        end = min(size, done + GROUP - stream.count % GROUP)
-        held = _held(stream, block, done, end)
-        if held is not None:
-            yield from held
-            done = end
-            continue
-        for metric in block.metrics(done, end):
-            yield from stream.feed(metric, point=False)
+        end = min(size, done + GROUP - sieve.count % GROUP)
+        if sieve.shows_all or end - done < _FEW or stream.before is None:
+            yield from _one_by_one(stream, block, done, end)
+        else:
+            stands_out, looked = _standing_out(stream, block, done, end)
+            yield from _sifted(stream, block, done, end, stands_out, looked)
         done = end
+    stream.sieve.detach()
 
 
 def _is_whole(block: MetricBlock) -> bool:
@@ -64,17 +65,82 @@ def _is_whole(block: MetricBlock) -> bool:
     )
 
 
-def _pass(stream: RankStream, block: MetricBlock, first: int, quiet: Bools) -> Iterator[Alarm]:
-    """Groups of one tile: of a quiet one only the last record, of the others all."""
-    ends = first + (np.arange(len(quiet)) + 1) * GROUP
+class _Looked(NamedTuple):
+    """Of some records: which are quiet each by itself, which have the loss of the one before, and which are slow."""
+
+    good: Bools
+    same: Bools
+    slow: Bools
+
+
+def _one_by_one(stream: RankStream, block: MetricBlock, first: int, end: int) -> Iterator[Alarm]:
+    for metric in block.metrics(first, end):
+        yield from stream.feed(metric, point=False)
+
+
+def _pass(stream: RankStream, block: MetricBlock, first: int, groups: int) -> Iterator[Alarm]:
+    """Groups of one tile: of a quiet one only the last record."""
+    end = first + groups * GROUP
+    looked = _looked(stream, block, first, end)
+    quiet: Bools = looked.good.reshape(-1, GROUP).all(axis=1)
+    quiet &= looked.same.reshape(-1, GROUP).sum(axis=1) < SAME
+    quiet &= looked.slow.reshape(-1, GROUP).sum(axis=1) < SLOW_STEPS
+    ends = first + (np.arange(groups) + 1) * GROUP
     lasts = iter(block.at(ends[quiet] - 1))
-    for end, still in zip(ends.tolist(), quiet.tolist()):
+    for number, (end, still) in enumerate(zip(ends.tolist(), quiet.tolist())):
+        begin = end - GROUP
         last = next(lasts) if still else None
-        if last is not None and stream.may_skip:
-            yield from stream.skip(last, GROUP, block.lines[end - LINES : end].tolist())
+        if not stream.sieve.begins_group:
+            yield from _one_by_one(stream, block, begin, end)
+        elif last is not None:
+            yield from stream.skip(last, block.lines[end - LINES : end].tolist())
         else:
-            for metric in block.metrics(end - GROUP, end):
-                yield from stream.feed(metric, point=False)
+            part = _Looked(*(flags[number * GROUP : (number + 1) * GROUP] for flags in looked))
+            yield from _sifted(stream, block, begin, end, _too_many(part, 0, 0), part)
+
+
+def _standing_out(stream: RankStream, block: MetricBlock, first: int, end: int) -> tuple[Bools, _Looked]:
+    """Which of some records of the present group stand out."""
+    looked = _looked(stream, block, first, end)
+    begins = stream.count % GROUP == 0
+    sieve = stream.sieve
+    return _too_many(looked, *((0, 0) if begins else (sieve.same, sieve.slow))), looked
+
+
+def _too_many(looked: _Looked, same: int, slow: int) -> Bools:
+    """Which of the records of a group stand out, before which there were so many in it that are the same or slow."""
+    out: Bools = ~looked.good
+    if int(np.count_nonzero(looked.same)) + same >= SAME:
+        out |= looked.same & (np.cumsum(looked.same) + same >= SAME)
+    if int(np.count_nonzero(looked.slow)) + slow >= SLOW_STEPS:
+        out |= looked.slow & (np.cumsum(looked.slow) + slow >= SLOW_STEPS)
+    return out
+
+
+def _sifted(
+    stream: RankStream, block: MetricBlock, first: int, end: int, stands_out: Bools, looked: _Looked
+) -> Iterator[Alarm]:
+    """Records of one group: those that are quiet are held together, up to what stands out."""
+    loud = [*(np.flatnonzero(stands_out) + first).tolist(), end]
+    at, next_loud = first, 0
+    while at < end:
+        restarts, sieve = stream.restarts, stream.sieve
+        while loud[next_loud] < at:
+            next_loud += 1
+        stop = min(loud[next_loud], at + sieve.open_end - sieve.count)
+        if sieve.shows_all or stop - at < _HELD:
+            # what is shown anyway, or too little to be held together
+            stop = max(stop, at + 1)
+            if sieve.shows_all:
+                stop = min(end, at + sieve.open_end - sieve.count)
+            yield from _one_by_one(stream, block, at, stop)
+            if stream.restarts != restarts:
+                yield from _one_by_one(stream, block, stop, end)
+                return
+        else:
+            same, slow = (int(np.count_nonzero(flags[at - first : stop - first])) for flags in (looked.same, looked.slow))
+            yield from stream.hold(block.part(at, stop), block.metric(stop - 1), same, slow)
+        at = stop
 
 
 def _add_points(stream: RankStream, block: MetricBlock) -> None:
@@ -103,33 +169,10 @@ def _add_points(stream: RankStream, block: MetricBlock) -> None:
                 break
 
 
-def _held(stream: RankStream, block: MetricBlock, first: int, end: int) -> Optional[Sequence[Alarm]]:
-    """Part of a group in which nothing stands out is passed over, as far as it goes; None when something does."""
-    if end - first < _FEW or not stream.may_hold(0, 0):
-        return None
-    good, same, slow = _looked(stream, block, first, end)
-    counts = int(np.count_nonzero(same)), int(np.count_nonzero(slow))
-    if not good.all() or not stream.may_hold(*counts):
-        return None
-    return stream.hold(block.copied(first, end), block.metric(end - 1), block.lines[first:end].tolist(), *counts)
-
-
-def _quiet_groups(stream: RankStream, block: MetricBlock, first: int, groups: int) -> Bools:
-    """Which of the groups that begin at record `first` hold nothing that stands out."""
-    good, same, slow = _looked(stream, block, first, first + groups * GROUP)
-    rows: Bools = good.reshape(-1, GROUP).all(axis=1)
-    rows &= same.reshape(-1, GROUP).sum(axis=1) < SAME
-    rows &= slow.reshape(-1, GROUP).sum(axis=1) < SLOW_STEPS
-    return rows if stream.stride > 0 else np.zeros_like(rows)
-
-
-def _looked(stream: RankStream, block: MetricBlock, first: int, end: int) -> tuple[Bools, Bools, Bools]:
-    """Which of some records of a tile are quiet each by itself, which have the loss of the one before, and which are slow."""
-    bounds = stream.bounds_now()
-    before = stream.before
-    none = np.zeros(end - first, dtype=np.bool_)
-    if before is None:
-        return none, none, none
+def _looked(stream: RankStream, block: MetricBlock, first: int, end: int) -> _Looked:
+    """What some records of a tile are each by itself."""
+    bounds, before = stream.sieve.bounds_now(), stream.before
+    assert before is not None
 
     def column(name: str) -> Optional[Floats]:
         values = block.columns.get(name)
@@ -151,8 +194,11 @@ def _looked(stream: RankStream, block: MetricBlock, first: int, end: int) -> tup
     assert step is not None
     last = before.at if before.at is not None else -1
     good &= np.diff(step, prepend=last) == stream.stride
+    if stream.stride <= 0:
+        good[:] = False
     same = np.diff(loss, prepend=before.loss if before.loss is not None else np.nan) == 0
-    return good, same, time > bounds.longest if time is not None else none
+    slow = time > bounds.longest if time is not None else np.zeros(len(loss), dtype=np.bool_)
+    return _Looked(good, same, slow)
 
 
 def _within(bounds: Bounds, loss: Floats, norm: Optional[Floats], norm_before: Optional[float]) -> Bools:

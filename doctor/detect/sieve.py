@@ -1,0 +1,220 @@
+"""Which records of a long run the detectors are shown.
+
+The first ones are all shown. Later on records come in groups, and of a group in which nothing stands out only the last
+one is shown: a run of a million steps is then judged at the cost of some thousand. A group in which something stands out
+is shown part by part: of its quiet parts the last record, of the others all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Optional, Union
+
+from doctor.detect.alarm import Alarm
+from doctor.detect.pace import STARVED
+from doctor.records.record import Metric
+
+if TYPE_CHECKING:
+    from doctor.records.block import MetricBlock
+
+#: records that are all shown
+WHOLE = 2048
+#: records of which one is shown when nothing stands out, those of its parts, and records judged by the same bounds
+GROUP, PART, TILE = 64, 16, 1024
+#: a loss this far above its level stands out, in sigmas, and one below this share of it
+ABOVE, BELOW = 5.0, 0.5
+#: so does a gradient norm outside these multiples of its median, or above the third when the one before it was above the
+#: fourth: single norms of healthy runs are up to ten times the median
+NORM_LOW, NORM_HIGH, NORM_RISEN, NORM_RISES = 0.1, 10.0, 5.0, 2.0
+#: and so many steps of a group that took longer than their pace allows: single ones do on any busy machine
+SLOW_STEPS = 16
+#: and a rate that moves by more than this share from one record to the next
+RATE_MOVES = 0.05
+#: equal losses in a row, within a group, that may not be chance
+SAME = 6
+#: behind the group of an alarm so many records are all shown; one that stands longer is no news
+NEWS = 1024
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is quiet for the records of one tile."""
+
+    loss_low: float
+    loss_high: float
+    norm_low: float
+    norm_high: float
+    norm_risen: float
+    norm_rises: float
+    longest: float
+    scale: Optional[float]
+
+
+class Sieve:
+    """`show` gives a record to the detectors, `make_bounds` says what they hold for quiet after the record before."""
+
+    def __init__(
+        self, show: Callable[[Metric, list[Alarm]], None], make_bounds: Callable[[Optional[Metric]], Bounds]
+    ) -> None:
+        self._show = show
+        self._make_bounds = make_bounds
+        #: records so far, and the last of them
+        self.count = 0
+        self.before: Optional[Metric] = None
+        self.bounds: Optional[Bounds] = None
+        #: records of the group, of the part once the group is loud, that were not shown, behind the number of the first
+        self._held: list[tuple[int, Union[Metric, MetricBlock]]] = []
+        self._loud = self._part_loud = False
+        #: of the group: records with the loss of the one before, and slow ones
+        self.same = self.slow = 0
+        self._news = 0
+
+    def take(self, metric: Metric, stride: int, said: list[Alarm]) -> None:
+        """One record; what the detectors say is added to `said`."""
+        if self.count < WHOLE:
+            self._show(metric, said)
+        else:
+            self._sift(metric, stride, said)
+        self.count += 1
+        self.before = metric
+
+    def heard(self) -> None:
+        """The detectors have just said something."""
+        self._news = (self.count - 1) // GROUP * GROUP + NEWS
+
+    def end(self, said: list[Alarm]) -> None:
+        """No more records come."""
+        if self._held and self.before is not None:
+            self._show(self.before, said)
+            self._held = []
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether the next record is shown whatever it is."""
+        return self.count < WHOLE or self.count < self._news or self._in_loud_part
+
+    @property
+    def _in_loud_part(self) -> bool:
+        return self._part_loud and self.count % PART != 0
+
+    @property
+    def begins_group(self) -> bool:
+        """Whether the next record is the first of a group that may be passed over."""
+        return self.count >= WHOLE and self.count % GROUP == 0 and self.count >= self._news
+
+    @property
+    def open_end(self) -> int:
+        """The number behind the last record that can be held together with the next one."""
+        unit = PART if self._loud and self.count % GROUP else GROUP
+        return (self.count // unit + 1) * unit
+
+    def skip(self, last: Metric, said: list[Alarm]) -> None:
+        """A whole group in which nothing stands out, of which `last` is the last."""
+        self._begin_group()
+        self._show(last, said)
+        self.count += GROUP
+        self.before = last
+
+    def hold(self, records: MetricBlock, last: Metric, same: int, slow: int, said: list[Alarm]) -> None:
+        """Records up to `open_end` at most that are quiet, `same` of them with the loss of the one before and `slow` of
+        them slow. They are made one by one only if something that follows in their group stands out."""
+        self._begin()
+        self.same += same
+        self.slow += slow
+        self._held.append((self.count, records))
+        self.count += len(records)
+        self.before = last
+        if self.count % (PART if self._loud else GROUP) == 0:
+            self._show(last, said)
+            self._held = []
+
+    def detach(self) -> None:
+        """Lets go of the chunk that held records are in."""
+        self._held = [
+            (first, item if isinstance(item, Metric) else item.copied(0, len(item))) for first, item in self._held
+        ]
+
+    def bounds_now(self) -> Bounds:
+        """The bounds of the present tile; where one begins, made from what the detectors know there."""
+        if self.bounds is None or self.count % TILE == 0:
+            self.bounds = self._make_bounds(self.before)
+        return self.bounds
+
+    def _begin(self) -> None:
+        """Begins a group or a part where the next record is the first of one."""
+        if self.count % GROUP == 0:
+            self._begin_group()
+        elif self.count % PART == 0:
+            self._part_loud = False
+
+    def _begin_group(self) -> None:
+        self.bounds_now()
+        self._held, self._loud, self._part_loud, self.same, self.slow = [], False, False, 0, 0
+
+    def _sift(self, metric: Metric, stride: int, said: list[Alarm]) -> None:
+        self._begin()
+        counted = self._counted(metric)
+        if self._part_loud:
+            self._show(metric, said)
+            return
+        self._held.append((self.count, metric))
+        if not counted or self.count < self._news or not self._is_quiet(metric, stride):
+            self._loud = self._part_loud = True
+            self._show_held(said)
+        elif (self.count + 1) % (PART if self._loud else GROUP) == 0:
+            self._show(metric, said)
+            self._held = []
+
+    def _show_held(self, said: list[Alarm]) -> None:
+        """Of the parts that are over the last records, and all of the present one."""
+        begin = self.count // PART * PART
+        held, self._held = self._held, []
+        for first, item in held:
+            if isinstance(item, Metric):
+                if first >= begin or first % PART == PART - 1:
+                    self._show(item, said)
+                continue
+            for at in range(first | (PART - 1), min(first + len(item), begin), PART):
+                self._show(item.metric(at - first), said)
+            if first + len(item) > begin:
+                for metric in item.metrics(max(0, begin - first), len(item)):
+                    self._show(metric, said)
+
+    def _counted(self, metric: Metric) -> bool:
+        """Counts equal losses and slow steps; False when the record is one too many of them."""
+        bounds, before = self.bounds, self.before
+        good = True
+        # a difference, since no two losses are equal that are not finite
+        if before is not None and before.loss is not None and metric.loss is not None:
+            if metric.loss - before.loss == 0:
+                self.same += 1
+                good = self.same < SAME
+        if bounds is not None and metric.step_time_ms is not None and metric.step_time_ms > bounds.longest:
+            self.slow += 1
+            good &= self.slow < SLOW_STEPS
+        return good
+
+    def _is_quiet(self, metric: Metric, stride: int) -> bool:
+        """Whether nothing else about a record stands out. `bulk` says the same of columns."""
+        bounds, before = self.bounds, self.before
+        if bounds is None or before is None or metric.overflow or metric.evaluation:
+            return False
+        loss, rate, norm = metric.loss, metric.lr, metric.grad_norm
+        if loss is None or not bounds.loss_low <= loss <= bounds.loss_high or metric.loss_scale != bounds.scale:
+            return False
+        if (rate is None) != (before.lr is None) or (rate is not None and not _near(rate, before.lr)):
+            return False
+        if norm is not None and not bounds.norm_low <= norm <= bounds.norm_high:
+            return False
+        if norm is not None and norm > bounds.norm_risen and (before.grad_norm or 0.0) > bounds.norm_rises:
+            return False
+        time, wait = metric.step_time_ms, metric.data_time_ms
+        if wait is not None and (time is None or wait > STARVED * time):
+            return False
+        step, last = metric.at, before.at
+        return step is not None and last is not None and step - last == stride > 0
+
+
+def _near(rate: float, before: Optional[float]) -> bool:
+    return before is not None and before > 0 and rate > 0 and abs(rate / before - 1) <= RATE_MOVES
