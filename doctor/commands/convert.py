@@ -137,20 +137,17 @@ def _open(source: Path) -> WeightSet:
         raise UsageError(
             Text(f"{source}: {found.missing[0]} is missing.", f"{source}：缺少 {found.missing[0]}。"), hint
         )
+    if found.sliced and found.iteration is not None:
+        raise UsageError(
+            Text(f"{source}: slices without metadata.json.", f"{source}：切片缺少 metadata.json。"),
+            Text("Copy metadata.json from where it was saved.", "请从保存处拷贝 metadata.json。"),
+        )
     if found.sliced:
         raise UsageError(
             Text(f"{source}: slices without strategy files.", f"{source}：切片缺少策略文件。"),
             Text(
                 "Put the run's strategy folder beside the rank folders: output/strategy.",
                 "请将该次训练的 strategy 目录放到 rank 目录旁：output/strategy。",
-            ),
-        )
-    if found.iteration is not None and found.parallel:
-        raise UsageError(
-            Text(f"{source}: slices of several devices.", f"{source}：多设备的切片。"),
-            Text(
-                "Merge them first with MindFormers 2.x (load with its reshard, save on one device).",
-                "请先用 MindFormers 2.x 合并（重切分加载后单卡保存）。",
             ),
         )
     return found

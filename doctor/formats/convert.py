@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Optional
 from doctor.finding import Text
 from doctor.formats.families.expr import evaluate
 from doctor.formats.families.family import HUGGINGFACE, Family, Group, Layout
+from doctor.formats.iteration import Iteration
 from doctor.formats.ranks import RankSet
 from doctor.formats.recognise import Model
 from doctor.formats.tensor import DTYPE_BITS, FLOATS, Tensor
@@ -301,6 +302,13 @@ def _shape(axes: Iterable[str], symbols: Mapping[str, int], name: str) -> tuple[
     return tuple(length for length in shape if length is not None)
 
 
+def _not_whole(name: str) -> ConversionError:
+    return ConversionError(
+        Text(f"the slices of {name} do not make up the whole", f"{name} 的切片无法拼成完整参数"),
+        Text("Check it first: doctor check SRC", "请先检查：doctor check SRC"),
+    )
+
+
 class Source:
     """Reads the tensors of a set by name; one open file at a time for each of its files."""
 
@@ -317,6 +325,8 @@ class Source:
         homes = self.found.homes[name]
         if self.found.ranks is not None:
             return self.from_ranks(name, self.found.ranks)
+        if self.found.iteration is not None and name in self.found.iteration.wholes:
+            return self.from_iteration(name, self.found.iteration)
         parts = [read_array(self.open(home.path), self.tensors[home.path][name]) for home in homes[: self.count(homes)]]
         if len(parts) == 1:
             return parts[0]
@@ -346,13 +356,30 @@ class Source:
             if index not in pieces:
                 array = read_array(self.open(rank.file.path), tensor)
                 pieces[index], dtype = array.values, array.dtype
-        whole = join(pieces, self.found.tensors[name].shape)
+        whole = join(pieces, self.found.tensors[name].shape) if pieces else None
         if whole is None:
-            raise ConversionError(
-                Text(f"the slices of {name} do not make up the whole", f"{name} 的切片无法拼成完整参数"),
-                Text("Check it first: doctor check SRC", "请先检查：doctor check SRC"),
-            )
+            raise _not_whole(name)
         return Array(whole, dtype)
+
+    def from_iteration(self, name: str, iteration: Iteration) -> Any:
+        """Joined from the pieces that metadata.json lists (MindFormers 2.x)."""
+        from doctor.formats.arrays import Array, read_array
+        from doctor.formats.merge import join
+
+        whole = iteration.wholes[name]
+        pieces: dict[tuple[int, ...], Any] = {}
+        dtype = ""
+        for offset, shape in whole.pieces:
+            for file in iteration.storage.get((name, offset), ()):
+                tensor = self.tensors.get(iteration.folder / file, {}).get(name)
+                if tensor is not None and tensor.shape == shape:
+                    array = read_array(self.open(iteration.folder / file), tensor)
+                    pieces[whole.index_of(offset) or (0,) * len(shape)], dtype = array.values, array.dtype
+                    break
+        joined = join(pieces, whole.shape) if pieces else None
+        if joined is None:
+            raise _not_whole(name)
+        return Array(joined, dtype)
 
     def count(self, homes: Sequence[object]) -> int:
         return len(homes) if self.found.parallel else 1

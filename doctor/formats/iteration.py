@@ -17,6 +17,7 @@ from doctor.finding import Text
 from doctor.formats.sniff import is_folder, list_folder
 
 FOLDER = re.compile(r"iteration_(\d{1,12})")
+_PIECE = re.compile(r"\('(.+)', \(((?:\d{1,18}(?:, ?)?)+)\)\)")
 TRACKER = "latest_checkpointed_iteration.txt"
 MAX_JSON = 512_000_000
 
@@ -28,6 +29,8 @@ class Whole:
     shape: tuple[int, ...]
     #: (offset, shape) of each piece
     pieces: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    #: into how many parts each dimension was cut
+    cuts: tuple[int, ...] = ()
 
     @property
     def covered(self) -> int:
@@ -40,6 +43,15 @@ class Whole:
             total += part
         return total
 
+    def index_of(self, offset: tuple[int, ...]) -> tuple[int, ...]:
+        """Which piece stands at an offset, by dimension. MindFormers numbers the pieces in row-major order of the cuts
+        and writes that one number."""
+        number, index = offset[0] if len(offset) == 1 else 0, []
+        for count in reversed(self.cuts):
+            index.append(number % count)
+            number //= count
+        return tuple(reversed(index))
+
 
 @dataclass(frozen=True)
 class Iteration:
@@ -49,6 +61,8 @@ class Iteration:
     number: Optional[int]
     wholes: Mapping[str, Whole] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+    #: (parameter, offset of the piece) and the files that hold it
+    storage: Mapping[tuple[str, tuple[int, ...]], tuple[str, ...]] = field(default_factory=dict)
     common: Optional[Mapping[str, Any]] = None
     problems: tuple[tuple[str, Text], ...] = ()
 
@@ -102,7 +116,7 @@ def read_iteration(folder: Path) -> Iteration:
     metadata = _read(folder / "metadata.json", problems)
     common = _read(folder / "common.json", problems)
     wholes: dict[str, Whole] = {}
-    files: set[str] = set()
+    storage: dict[tuple[str, tuple[int, ...]], tuple[str, ...]] = {}
     if metadata is not None:
         table = metadata.get("state_dict_metadata")
         if isinstance(table, dict):
@@ -110,16 +124,32 @@ def read_iteration(folder: Path) -> Iteration:
                 whole = _whole(entry)
                 if whole is not None:
                     wholes[name] = whole
-        storage = metadata.get("storage_data")
-        if not isinstance(storage, dict):
+        table = metadata.get("storage_data")
+        if not isinstance(table, dict):
             problems.append(("metadata.json", Text("it has no storage_data", "缺少 storage_data")))
         else:
-            for places in storage.values():
-                for place in places if isinstance(places, list) else ():
-                    name = place.get("file_name") if isinstance(place, dict) else None
-                    if isinstance(name, str) and "/" not in name:
-                        files.add(name)
-    return Iteration(folder, int(match[1]) if match else None, wholes, tuple(sorted(files)), common, tuple(problems))
+            for key, places in table.items():
+                storage[_piece(key)] = tuple(_file_names(places))
+    files = {name for names in storage.values() for name in names}
+    number = int(match[1]) if match else None
+    return Iteration(folder, number, wholes, tuple(sorted(files)), storage, common, tuple(problems))
+
+
+def _piece(key: str) -> tuple[str, tuple[int, ...]]:
+    """Of ``('decoder.layers.0.mlp.linear_fc1.weight', (3,))``; a key of another form stands for a whole parameter."""
+    match = _PIECE.fullmatch(key)
+    if match is None:
+        return key, (0,)
+    return match[1], tuple(int(word) for word in re.findall(r"\d+", match[2]))
+
+
+def _file_names(places: object) -> list[str]:
+    found = []
+    for place in places if isinstance(places, list) else ():
+        name = place.get("file_name") if isinstance(place, dict) else None
+        if isinstance(name, str) and "/" not in name:
+            found.append(name)
+    return found
 
 
 def _read(path: Path, problems: list[tuple[str, Text]]) -> Optional[dict[str, Any]]:
@@ -155,7 +185,8 @@ def _whole(entry: object) -> Optional[Whole]:
             offset, local = _sizes(chunk.get("global_offset")), _sizes(chunk.get("local_shape"))
             if offset is not None and local is not None:
                 pieces.append((offset, local))
-    return Whole(shape, tuple(pieces))
+    cuts = _sizes(entry.get("axis_fragmentations")) or ()
+    return Whole(shape, tuple(pieces), cuts if len(cuts) == len(shape) and all(cuts) else ())
 
 
 def _sizes(value: object) -> Optional[tuple[int, ...]]:

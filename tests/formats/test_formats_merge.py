@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from test_formats_convert import REFERENCE, convert, values
 from weight_files import ckpt_value, strategy_bytes
 
+from doctor.formats.convert import ConversionError, Source
 from doctor.formats.merge import coordinates, join, piece_of
 from doctor.formats.strategy import Cut
+from doctor.formats.weightset import open_set
 
 TYPES = {"float32": "Float32", "float16": "Float16"}
 
@@ -97,3 +101,43 @@ def test_mindspore_joins_them_alike(tmp_path: Path) -> None:
     theirs = values(merged)
     for name, array in tensors.items():
         assert np.array_equal(theirs[name], array), name
+
+
+def slices_of(layout: dict[str, Any], whole: np.ndarray, rank: int) -> np.ndarray:
+    """What a rank holds, by the layout as MindFormers wrote it: each axis of the device matrix, counted from the
+    right, cuts a dimension; several cut it one after the other."""
+    devices = layout["device_matrix"]
+    place = np.unravel_index(rank, devices)
+    for dimension, axes in enumerate(layout["tensor_map"]):
+        for axis in axes if isinstance(axes, list) else [axes]:
+            if axis >= 0:
+                parts, mine = devices[len(devices) - 1 - axis], place[len(devices) - 1 - axis]
+                whole = np.split(whole, parts, axis=dimension)[mine]
+    return whole
+
+
+def test_an_iteration_that_mindformers_describes(tmp_path: Path) -> None:
+    """metadata.json is MindFormers' own (reference/make_iteration.py); each rank writes what its layout says."""
+    text = (Path(__file__).parent / "reference/iteration/metadata.json").read_text()
+    folder = tmp_path / "iteration_00000100"
+    folder.mkdir()
+    (folder / "metadata.json").write_text(text)
+    table = json.loads(text)["state_dict_metadata"]
+    rng = np.random.default_rng(0)
+    wholes = {name: rng.random(entry["global_shape"], "float32") for name, entry in table.items()}
+    for rank in range(4):
+        mine = {name: slices_of(table[name]["layout"], whole, rank) for name, whole in wholes.items()}
+        file = folder / f"tiny-model-{rank:07d}-0000004.safetensors"
+        save_file({name: np.ascontiguousarray(array) for name, array in mine.items()}, file)
+    found = open_set(folder)
+    assert not found.missing and not found.sliced
+    with ExitStack() as stack:
+        source = Source(found, stack)
+        for name, whole in wholes.items():
+            assert found.tensors[name].shape == whole.shape
+            assert np.array_equal(source.read(name).values, whole), name
+    (folder / "tiny-model-0000001-0000004.safetensors").unlink()
+    left = open_set(folder)
+    assert left.missing == ("tiny-model-0000001-0000004.safetensors",)
+    with ExitStack() as stack, pytest.raises(ConversionError, match=r"slices of rows_twice\.weight do not"):
+        Source(left, stack).read("rows_twice.weight")

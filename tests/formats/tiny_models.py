@@ -103,7 +103,9 @@ def tensors_of(family: str, seed: int = 0, dtype: str = "float32") -> dict[str, 
     found = {}
     for name, shape in MODELS[family]()[1].items():
         values = rng.standard_normal(shape) * 0.05
-        if len(shape) == 1 and "norm" in name and name.endswith("weight") or ".ln_" in name and name.endswith("weight"):
+        if (len(shape) == 1 and "norm" in name and name.endswith("weight")) or (
+            ".ln_" in name and name.endswith("weight")
+        ):
             values += 1
         found[name] = values.astype(dtype)
     for name in found:

@@ -153,9 +153,15 @@ def iterations(tmp_path: Path) -> Path:
         write_safetensors(folder / file.replace("model", "opt"), {"adam_m." + next(iter(mine)): ("F32", (48, 32))})
         for name, shape in mine.items():
             cut = piece(name, WHOLE[name])[1]
-            offset = [rank * length if axis == 0 else 0 for axis, length in zip(cut, shape)]
+            offset = [rank if 0 in cut else 0]  # MindFormers numbers the pieces
             entry = metadata["state_dict_metadata"].setdefault(
-                name, {"properties": {"dtype": "BFloat16"}, "global_shape": list(WHOLE[name]), "chunk": []}
+                name,
+                {
+                    "properties": {"dtype": "BFloat16"},
+                    "global_shape": list(WHOLE[name]),
+                    "axis_fragmentations": [2 if axis == 0 else 1 for axis in cut],
+                    "chunk": [],
+                },
             )
             piece_of = {"global_offset": offset, "local_shape": list(shape)}
             assert isinstance(entry, dict)
