@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from doctor.check import Skip, check
 from doctor.checks.data.consumer import Shift
-from doctor.checks.data.measure import Measured, Place, Relation
+from doctor.checks.data.drawn import at
+from doctor.checks.data.measure import Measured, Relation
 from doctor.checks.data.subject import Data
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
@@ -22,17 +23,6 @@ def labelled(subject: Data) -> Measured:
     if subject.consumer.shift is Shift.UNUSED:
         raise Skip(Text("this model takes input_ids alone", "该模型只使用 input_ids"))
     return found
-
-
-def at(subject: Data, place: Place, column: str, expected: object = None) -> Evidence:
-    """A sample as evidence."""
-    return Evidence(
-        "value",
-        str(place.row.file),
-        key=f"row {place.row.number}, {column}",
-        observed=place.observed,
-        expected=expected,
-    )
 
 
 def _sample(subject: Data, found: Measured) -> Evidence:

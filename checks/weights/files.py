@@ -2,53 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 from doctor.check import Skip, check
+from doctor.checks.weights.problems import AGAIN, by_file, detail_of, evidence_of
 from doctor.checks.weights.subject import Weights
-from doctor.checks.words import size, some
-from doctor.escape import visible
+from doctor.checks.words import size
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.formats.tensor import Kind, Problem
 from doctor.rule import Rule
 
 #: Checksums of files up to this many bytes together are compared without being asked for.
 CHECKED_UNASKED = 256_000_000
-_AGAIN = Text(
-    "Copy or download {name} again and compare its size and checksum with the source.",
-    "重新拷贝或下载 {name}，并与源文件核对大小和校验和。",
-)
-
-
-def _evidence(problem: Problem) -> Evidence:
-    return Evidence(
-        kind="file",
-        source=str(problem.path),
-        offset=problem.offset,
-        key=problem.tensor if problem.tensor is None else visible(problem.tensor, 200),
-        text=visible(problem.detail.en, 200) or None,
-        observed=problem.observed,
-        expected=problem.expected,
-    )
-
-
-def _detail(problem: Problem) -> dict[str, str]:
-    return {"detail": visible(problem.detail.en, 200), "detail_zh": visible(problem.detail.zh, 200)}
-
-
-def _by_file(subject: Weights, *kinds: Kind) -> Iterator[tuple[Path, list[Problem]]]:
-    """Problems of these kinds, one group a file, in the order of the file names."""
-    groups: dict[Path, list[Problem]] = {}
-    for problem in subject.set.problems:
-        if problem.kind in kinds:
-            groups.setdefault(problem.path, []).append(problem)
-    for path in sorted(groups):
-        yield path, groups[path]
-
-
-def _names(problems: Iterable[Problem]) -> Text:
-    return some([problem.tensor for problem in problems if problem.tensor is not None])
 
 
 @check(
@@ -63,13 +28,13 @@ def _names(problems: Iterable[Problem]) -> Text:
             "an empty parameter dict after filter.",
             "{name} 为 0 字节：拷贝或保存时没有写入任何内容。MindSpore 会误导性地报“过滤后参数字典为空”。",
         ),
-        fix=_AGAIN,
+        fix=AGAIN,
         verify="doctor check {path}",
     )
 )
 def empty(subject: Weights) -> Iterator[Finding]:
-    for path, problems in _by_file(subject, Kind.EMPTY):
-        yield empty.finding(evidence=map(_evidence, problems), name=path.name, path=path)
+    for path, problems in by_file(subject, Kind.EMPTY):
+        yield empty.finding(evidence=map(evidence_of, problems), name=path.name, path=path)
 
 
 @check(
@@ -83,12 +48,12 @@ def empty(subject: Weights) -> Iterator[Finding]:
             "{name}: {detail}. It holds {observed} of at least {expected}. The download, copy or save stopped early.",
             "{name}：{detail_zh}。文件只有 {observed}，至少应有 {expected}。下载、拷贝或保存中途停止。",
         ),
-        fix=_AGAIN,
+        fix=AGAIN,
         verify="doctor check {path}",
     )
 )
 def truncated(subject: Weights) -> Iterator[Finding]:
-    for path, problems in _by_file(subject, Kind.TRUNCATED):
+    for path, problems in by_file(subject, Kind.TRUNCATED):
         first = problems[0]
         expected = first.expected if isinstance(first.expected, int) else None
         observed = first.observed if isinstance(first.observed, int) else 0
@@ -101,10 +66,10 @@ def truncated(subject: Weights) -> Iterator[Finding]:
             )
         yield truncated.finding(
             message,
-            evidence=map(_evidence, problems[:5]),
+            evidence=map(evidence_of, problems[:5]),
             name=path.name,
             path=path,
-            **_detail(first),
+            **detail_of(first),
             observed=size(observed),
             expected=size(expected or 0),
         )
@@ -121,17 +86,17 @@ def truncated(subject: Weights) -> Iterator[Finding]:
             "{name}: {detail}. The file is damaged, or a program wrote it that does not follow the format.",
             "{name}：{detail_zh}。文件已损坏，或写入它的程序不符合该格式。",
         ),
-        fix=_AGAIN,
+        fix=AGAIN,
         verify="doctor check {path}",
     )
 )
 def corrupt(subject: Weights) -> Iterator[Finding]:
-    for path, problems in _by_file(subject, Kind.HEADER, Kind.HOSTILE):
+    for path, problems in by_file(subject, Kind.HEADER, Kind.HOSTILE):
         yield corrupt.finding(
-            evidence=map(_evidence, problems[:5]),
+            evidence=map(evidence_of, problems[:5]),
             name=path.name,
             path=path,
-            **_detail(problems[0]),
+            **detail_of(problems[0]),
         )
 
 
@@ -154,10 +119,10 @@ def corrupt(subject: Weights) -> Iterator[Finding]:
     )
 )
 def lfs_pointer(subject: Weights) -> Iterator[Finding]:
-    for path, problems in _by_file(subject, Kind.LFS_POINTER):
+    for path, problems in by_file(subject, Kind.LFS_POINTER):
         real = problems[0].expected
         yield lfs_pointer.finding(
-            evidence=map(_evidence, problems),
+            evidence=map(evidence_of, problems),
             name=path.name,
             path=path,
             observed=problems[0].observed,
@@ -181,10 +146,10 @@ def lfs_pointer(subject: Weights) -> Iterator[Finding]:
     )
 )
 def not_weights(subject: Weights) -> Iterator[Finding]:
-    for path, problems in _by_file(subject, Kind.NOT_WEIGHTS, Kind.WEB_PAGE, Kind.ZEROED, Kind.FOREIGN):
+    for path, problems in by_file(subject, Kind.NOT_WEIGHTS, Kind.WEB_PAGE, Kind.ZEROED, Kind.FOREIGN):
         what = _what_it_is(problems[0])
         yield not_weights.finding(
-            evidence=map(_evidence, problems), name=path.name, path=path, what=what.en, what_zh=what.zh
+            evidence=map(evidence_of, problems), name=path.name, path=path, what=what.en, what_zh=what.zh
         )
 
 
@@ -248,124 +213,6 @@ def extension(subject: Weights) -> Iterator[Finding]:
 
 @check(
     Rule(
-        id="WGT-FILE-007",
-        name="tensor-bytes-mismatch",
-        severity=Severity.ERROR,
-        category="ckpt-format",
-        title=Text("{count} tensors of {name} have the wrong number of bytes", "{name} 中 {count} 个张量的字节数不对"),
-        why=Text(
-            "{tensor} is {detail}: {expected} bytes by shape and type, {observed} are stored. The header and the data "
-            "were not written together.",
-            "{tensor} 为 {detail_zh}：按形状和类型应为 {expected} 字节，实际存储 {observed} 字节。文件头与数据不匹配。",
-        ),
-        fix=_AGAIN,
-        verify="doctor check {path}",
-    )
-)
-def tensor_bytes(subject: Weights) -> Iterator[Finding]:
-    for path, problems in _by_file(subject, Kind.SIZE):
-        first = problems[0]
-        yield tensor_bytes.finding(
-            evidence=map(_evidence, problems[:5]),
-            name=path.name,
-            path=path,
-            count=len(problems),
-            tensor=visible(first.tensor or "", 120),
-            **_detail(first),
-            expected=first.expected,
-            observed=first.observed,
-        )
-
-
-@check(
-    Rule(
-        id="WGT-FILE-008",
-        name="tensor-layout-broken",
-        severity=Severity.ERROR,
-        category="ckpt-format",
-        title=Text("Tensors of {name} overlap or leave gaps", "{name} 中张量的位置重叠或有空洞"),
-        why=Text(
-            "{tensor}: {detail}. {count} tensors are affected; a loader refuses the file, or reads one tensor's bytes "
-            "as another's.",
-            "{tensor}：{detail_zh}。共 {count} 个张量受影响；加载会被拒绝，或把一个张量的数据读成另一个。",
-        ),
-        fix=_AGAIN,
-        verify="doctor check {path}",
-    )
-)
-def layout(subject: Weights) -> Iterator[Finding]:
-    for path, problems in _by_file(subject, Kind.LAYOUT, Kind.SHAPE):
-        first = problems[0]
-        yield layout.finding(
-            evidence=map(_evidence, problems[:5]),
-            name=path.name,
-            path=path,
-            count=len(problems),
-            tensor=visible(first.tensor or "", 120),
-            **_detail(first),
-        )
-
-
-@check(
-    Rule(
-        id="WGT-FILE-009",
-        name="tensor-type-unknown",
-        severity=Severity.ERROR,
-        category="ckpt-format",
-        title=Text("{name} holds tensors of a type no loader knows", "{name} 含有无法识别的数据类型"),
-        why=Text(
-            "{names}: {observed}. Neither MindSpore nor the format defines this type.",
-            "{names_zh}：{observed}。MindSpore 与该格式均未定义此类型。",
-        ),
-        fix=Text(
-            "Save the model again as bfloat16, float16 or float32.", "请以 bfloat16、float16 或 float32 重新保存。"
-        ),
-        verify="doctor check {path}",
-    )
-)
-def unknown_type(subject: Weights) -> Iterator[Finding]:
-    for path, problems in _by_file(subject, Kind.DTYPE):
-        names = _names(problems)
-        yield unknown_type.finding(
-            evidence=map(_evidence, problems[:5]),
-            name=path.name,
-            path=path,
-            names=names.en,
-            names_zh=names.zh,
-            observed=visible(str(problems[0].observed), 40),
-        )
-
-
-@check(
-    Rule(
-        id="WGT-FILE-010",
-        name="tensor-name-twice",
-        severity=Severity.ERROR,
-        category="ckpt-format",
-        title=Text("{name} holds a tensor twice", "{name} 中有重名张量"),
-        why=Text(
-            "{names}: {detail}. Which one is loaded depends on the loader.",
-            "{names_zh}：{detail_zh}。实际加载哪一个取决于加载程序。",
-        ),
-        fix=Text("Save the file again from the program that wrote it.", "用生成它的程序重新保存。"),
-        verify="doctor check {path}",
-    )
-)
-def name_twice(subject: Weights) -> Iterator[Finding]:
-    for path, problems in _by_file(subject, Kind.DUPLICATE):
-        names = _names(problems)
-        yield name_twice.finding(
-            evidence=map(_evidence, problems[:5]),
-            name=path.name,
-            path=path,
-            names=names.en,
-            names_zh=names.zh,
-            **_detail(problems[0]),
-        )
-
-
-@check(
-    Rule(
         id="WGT-FILE-011",
         name="weight-file-unreadable",
         severity=Severity.ERROR,
@@ -380,8 +227,10 @@ def name_twice(subject: Weights) -> Iterator[Finding]:
     )
 )
 def unreadable(subject: Weights) -> Iterator[Finding]:
-    for path, problems in _by_file(subject, Kind.UNREADABLE):
-        yield unreadable.finding(evidence=map(_evidence, problems), name=path.name, path=path, **_detail(problems[0]))
+    for path, problems in by_file(subject, Kind.UNREADABLE):
+        yield unreadable.finding(
+            evidence=map(evidence_of, problems), name=path.name, path=path, **detail_of(problems[0])
+        )
 
 
 @check(
@@ -400,87 +249,8 @@ def unreadable(subject: Weights) -> Iterator[Finding]:
     )
 )
 def still_written(subject: Weights) -> Iterator[Finding]:
-    for path, problems in _by_file(subject, Kind.CHANGED):
-        yield still_written.finding(evidence=map(_evidence, problems), name=path.name, path=path)
-
-
-@check(
-    Rule(
-        id="WGT-FILE-013",
-        name="bytes-after-last-tensor",
-        severity=Severity.ERROR,
-        category="ckpt-format",
-        title=Text("{name} has bytes after its last tensor", "{name} 在最后一个张量之后还有多余字节"),
-        why=Text(
-            "{observed} bytes follow the last tensor. The safetensors library refuses such a file "
-            "(MetadataIncompleteBuffer); it was appended to, or two downloads were joined.",
-            "最后一个张量之后还有 {observed} 字节。safetensors 库会拒绝加载（MetadataIncompleteBuffer）；"
-            "文件被追加过，或两次下载被拼接。",
-        ),
-        fix=_AGAIN,
-        verify="doctor check {path}",
-    )
-)
-def trailing(subject: Weights) -> Iterator[Finding]:
-    for path, problems in _by_file(subject, Kind.TRAILING):
-        yield trailing.finding(
-            evidence=map(_evidence, problems), name=path.name, path=path, observed=problems[0].observed
-        )
-
-
-@check(
-    Rule(
-        id="WGT-FILE-014",
-        name="save-left-unfinished",
-        severity=Severity.WARNING,
-        category="ckpt-format",
-        title=Text("{count} unfinished files beside the weights", "权重旁有 {count} 个未完成的文件"),
-        why=Text(
-            "{names}: a save or a download was interrupted. MindSpore removes the old file before the new one is "
-            "whole, so the last good checkpoint may be gone.",
-            "{names_zh}：保存或下载被中断。MindSpore 会先删除旧文件再写新文件，上一个完好的权重可能已丢失。",
-        ),
-        fix=Text(
-            "Check that the newest complete file is the one you mean, then delete the leftovers.",
-            "确认最新的完整文件就是需要的那个，然后删除残留文件。",
-        ),
-        verify="doctor check {path}",
-    )
-)
-def leftovers(subject: Weights) -> Iterator[Finding]:
-    found = subject.set.leftovers
-    if found:
-        names = some([path.name for path in found])
-        yield leftovers.finding(
-            evidence=[Evidence("file", str(path)) for path in found[:5]],
-            count=len(found),
-            names=names.en,
-            names_zh=names.zh,
-            path=subject.path,
-        )
-
-
-@check(
-    Rule(
-        id="WGT-FILE-015",
-        name="pickle-runs-code",
-        severity=Severity.ERROR,
-        category="ckpt-format",
-        title=Text("Loading {name} would run code", "加载 {name} 会执行代码"),
-        why=Text(
-            "{detail}: a file of tensors has no reason to. It was read here without being executed.",
-            "{detail_zh}：存放张量的文件不需要这样做。此处只解析、未执行。",
-        ),
-        fix=Text(
-            "Do not load it. Get the model from its publisher, as safetensors if you can.",
-            "不要加载它。请从发布者处获取模型，尽量使用 safetensors。",
-        ),
-        verify="doctor check {path}",
-    )
-)
-def runs_code(subject: Weights) -> Iterator[Finding]:
-    for path, problems in _by_file(subject, Kind.CODE):
-        yield runs_code.finding(evidence=map(_evidence, problems), name=path.name, path=path, **_detail(problems[0]))
+    for path, problems in by_file(subject, Kind.CHANGED):
+        yield still_written.finding(evidence=map(evidence_of, problems), name=path.name, path=path)
 
 
 @check(
@@ -495,7 +265,7 @@ def runs_code(subject: Weights) -> Iterator[Finding]:
             "misleadingly as 'May not have permission to read it'.",
             "CRC-32 为 {observed}，文件末尾记录为 {expected}：保存之后内容被改动。MindSpore 会误导性地报 May not have permission to read it。",
         ),
-        fix=_AGAIN,
+        fix=AGAIN,
         verify="doctor check --values {path}",
     )
 )
@@ -511,7 +281,7 @@ def checksum(subject: Weights) -> Iterator[Finding]:
         problem = crc_problem(file.path)
         if problem is not None:
             yield checksum.finding(
-                evidence=(_evidence(problem),),
+                evidence=(evidence_of(problem),),
                 name=file.path.name,
                 path=file.path,
                 observed=problem.observed,
@@ -538,86 +308,5 @@ def checksum(subject: Weights) -> Iterator[Finding]:
     )
 )
 def encrypted(subject: Weights) -> Iterator[Finding]:
-    for path, problems in _by_file(subject, Kind.ENCRYPTED):
-        yield encrypted.finding(evidence=map(_evidence, problems), name=path.name, path=path)
-
-
-@check(
-    Rule(
-        id="WGT-FILE-018",
-        name="tensor-name-unprintable",
-        severity=Severity.WARNING,
-        category="ckpt-format",
-        title=Text(
-            "{count} tensor names hold control characters or are no names", "有 {count} 个张量名含控制字符或不合法"
-        ),
-        why=Text(
-            "{names}: no framework writes such names; the file is damaged or made to confuse a terminal.",
-            "{names_zh}：没有框架会写出这样的名称；文件已损坏，或意在干扰终端。",
-        ),
-        fix=Text("Get the model from its publisher again.", "重新从发布者处获取模型。"),
-        verify="doctor check {path}",
-    )
-)
-def unprintable(subject: Weights) -> Iterator[Finding]:
-    wrong = [name for name in subject.set.tensors if not name.strip() or len(name) > 1000 or visible(name) != name]
-    if wrong:
-        names = some([name or "''" for name in wrong])
-        yield unprintable.finding(
-            evidence=[Evidence("value", str(subject.path), key=visible(name, 200)) for name in wrong[:5]],
-            count=len(wrong),
-            names=names.en,
-            names_zh=names.zh,
-            path=subject.path,
-        )
-
-
-@check(
-    Rule(
-        id="WGT-FILE-019",
-        name="tensors-compressed",
-        severity=Severity.WARNING,
-        category="ckpt-format",
-        title=Text("{name} was packed again with compression", "{name} 被重新压缩打包"),
-        why=Text(
-            "torch.save stores tensors uncompressed; {count} of this file are compressed and cannot be mapped or read at "
-            "their place. An archive program wrote it anew.",
-            "torch.save 不压缩张量；该文件有 {count} 个被压缩，无法直接映射读取。它被压缩软件重新打包过。",
-        ),
-        fix=Text("Use the original file.", "使用原始文件。"),
-        verify="doctor check {path}",
-    )
-)
-def compressed(subject: Weights) -> Iterator[Finding]:
-    for path, problems in _by_file(subject, Kind.COMPRESSED):
-        yield compressed.finding(evidence=map(_evidence, problems[:5]), name=path.name, path=path, count=len(problems))
-
-
-@check(
-    Rule(
-        id="WGT-FILE-020",
-        name="two-sets-in-one-folder",
-        severity=Severity.INFO,
-        category="ckpt-format",
-        title=Text("Other weights stand in the same folder", "同一目录中还有其他权重"),
-        why=Text(
-            "{chosen} is judged here, as a loader would take it; {names} are left aside. MindFormers' conversion takes the "
-            "first or newest file of the folder.",
-            "此处按加载程序的选择检查 {chosen}；{names_zh} 未参与。MindFormers 转换时取目录中的第一个或最新文件。",
-        ),
-        fix=Text("Keep one set in a folder, or name the file.", "每个目录只放一套权重，或直接指定文件。"),
-        verify="doctor check {path}",
-    )
-)
-def two_sets(subject: Weights) -> Iterator[Finding]:
-    others = [file for file in subject.set.others if file.readable]
-    if not others or not subject.set.files:
-        return
-    names = some(file.path.name for file in others)
-    yield two_sets.finding(
-        evidence=[Evidence("file", str(file.path), observed=file.format) for file in others[:5]],
-        chosen=subject.set.files[0].path.name,
-        names=names.en,
-        names_zh=names.zh,
-        path=subject.path,
-    )
+    for path, problems in by_file(subject, Kind.ENCRYPTED):
+        yield encrypted.finding(evidence=map(evidence_of, problems), name=path.name, path=path)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from doctor.check import Skip, check
+from doctor.checks.weights.compared import diagnosed, source
 from doctor.checks.weights.fields import FIELDS
-from doctor.checks.weights.keys import diagnosed, source
 from doctor.checks.weights.subject import Weights
 from doctor.checks.words import shape, some
 from doctor.finding import Edit, Evidence, Finding, Fix, Severity, Text

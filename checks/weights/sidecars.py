@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from doctor.check import Skip, check
-from doctor.checks.weights.keys import diagnosed
+from doctor.checks.weights.compared import diagnosed
 from doctor.checks.weights.subject import Weights
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.rule import Rule

@@ -1,0 +1,36 @@
+"""The samples that were drawn, and when they cannot be judged."""
+
+from __future__ import annotations
+
+from doctor.check import Skip
+from doctor.checks.data.measure import Measured, Place
+from doctor.checks.data.subject import Data
+from doctor.finding import Evidence, Text
+
+
+def at(subject: Data, place: Place, column: str, expected: object = None) -> Evidence:
+    """A sample as evidence."""
+    return Evidence(
+        "value",
+        str(place.row.file),
+        key=f"row {place.row.number}, {column}",
+        observed=place.observed,
+        expected=expected,
+    )
+
+
+def drawn(subject: Data) -> Measured:
+    """The measures of the drawn samples. Raises Skip when none could be drawn."""
+    if subject.set.unread is not None:
+        raise Skip(subject.set.unread)
+    if not subject.rows:
+        raise Skip(Text("no sample could be drawn", "无法抽取样本"))
+    return subject.measured
+
+
+def tokens(subject: Data) -> Measured:
+    """The measures of a set of token ids. Raises Skip when it holds none."""
+    found = drawn(subject)
+    if found.ids_column is None:
+        raise Skip(Text("there is no column of token ids", "没有 token id 列"))
+    return found

@@ -1,0 +1,61 @@
+"""The comparison with the model that the weights are meant for, and when it cannot be made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from doctor.check import Skip
+from doctor.checks.weights.subject import Weights
+from doctor.finding import Edit, Fix, Text
+
+if TYPE_CHECKING:
+    from doctor.checks.weights.diagnosis import Diagnosis
+
+
+_UNKNOWN = Text("no known model family has these parameter names", "参数名不属于任何已知的模型家族")
+
+
+_PARTIAL = Text(
+    "one shard of several was given; give the folder to judge the whole model",
+    "只给出了其中一个分片；请给出整个目录以判断完整模型",
+)
+
+
+_LOST = Text(
+    "a file of the set is missing or broken, which its own finding says", "有分片缺失或损坏，已在对应条目中报告"
+)
+
+
+def diagnosed(subject: Weights) -> Diagnosis:
+    """The diagnosis of a model of a known family. Raises Skip when there is none."""
+    found = subject.diagnosis
+    if found is None:
+        raise Skip(_UNKNOWN)
+    return found
+
+
+def whole(subject: Weights) -> Diagnosis:
+    """The diagnosis of a set whose files are all there: only then can something be called missing."""
+    found = diagnosed(subject)
+    if subject.set.partial:
+        raise Skip(_PARTIAL)
+    if not subject.set.complete:
+        raise Skip(_LOST)
+    return found
+
+
+def source(found: Diagnosis) -> str:
+    """The config's name, for messages."""
+    return found.expected.source.name if found.expected is not None else "config.json"
+
+
+def set_field(found: Diagnosis, fields: tuple[str, ...], old: int, new: int, subject: Weights) -> Fix:
+    """The edit that makes the config say what the weights are."""
+    assert found.expected is not None
+    key = found.expected.key(fields)
+    return Fix(
+        Text(f"Set {key} to {new}.", f"将 {key} 设为 {new}。"),
+        edits=(Edit(str(found.expected.source), key, old, new),),
+        applicability="unsafe",
+        verify=f"doctor check {subject.path}",
+    )
