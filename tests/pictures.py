@@ -60,7 +60,7 @@ def write_run(folder: Path, ranks: int = RANKS, steps: int = BREAKS + 24) -> Pat
 async def picture_watch(app: DoctorApp, pilot: Pilot[None]) -> None:
     await until(pilot, lambda: app.screen.query_one("#finding-table", OptionList).option_count > 0)
     await until(pilot, lambda: len(app.watching.view.ranks) == RANKS)
-    app.watching.state = "live"
+    app.watching.feed.state = "live"
 
 
 async def picture_check(app: DoctorApp, pilot: Pilot[None]) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
-import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from doctor.report.model import Report
+from doctor.tui.words import WORDS
 
 if TYPE_CHECKING:
+    from doctor.finding import Edit, Finding, Text
     from doctor.session.following import RunWatch
     from doctor.tui.meters import Meter
-    from doctor.tui.services import FilePatch, Services, Training
+    from doctor.tui.services import Choice, FilePatch, Services
 
 #: run folders listed on the first screen, newest first
 RECENT = 8
@@ -36,38 +36,89 @@ def run(lang: str, start: str = "home", paths: Optional[Sequence[str]] = None) -
 def services() -> Services:
     """The callables behind the screens."""
     from doctor import api, registry
+    from doctor.commands import steering
     from doctor.examples import examples
     from doctor.tui.services import Services
 
     return Services(
         check=lambda targets: api.check(*targets),
-        explain=api.explain,
+        explain=explained,
         rules=lambda: list(registry.rules()),
-        patches=patches,
+        fixes=fixes,
         watch=_watch,
+        ends=_ends,
         recent=recent_runs,
         meters=meters,
         examples=lambda: list(examples()),
-        training=training,
+        training=steering.training,
+        steered=steering.steered,
+        checkpoints=steering.checkpoints,
+        config=steering.config,
+        interventions=steering.interventions,
     )
 
 
-def patches(report: Report) -> list[FilePatch]:
-    """The safe edits of a report as patches, file by file."""
+def explained(text: str) -> Report:
+    """The cause of a text, a code or a rule id; a single word that is the path of a file or of a folder is read."""
+    word = text.strip()
+    if word and "\n" not in word and len(word) < 4096:
+        path = Path(word).expanduser()
+        try:
+            there = path.is_file() or ("/" in word and path.is_dir())
+        except (OSError, ValueError):
+            there = False
+        if there:
+            from doctor.commands.explain import of_explanation
+            from doctor.diagnosis import diagnose_paths
+            from doctor.match.pack import load_pack
+
+            return of_explanation(diagnose_paths([str(path)], load_pack()))
+    from doctor import api
+
+    return api.explain(text)
+
+
+def fixes(report: Report, chosen: Optional[Finding]) -> list[Choice]:
+    """The fixes of the chosen finding that are edits, one choice each; then all safe ones of the report, then all. A
+    choice that would write what one before it writes is left out."""
+    from doctor.plan.edit import propose
+    from doctor.tui.services import Choice
+
+    found: list[Choice] = []
+    written: list[dict[str, str]] = []
+
+    def offer(label: Text, texts: dict[str, tuple[str, str]]) -> None:
+        new = {name: after for name, (before, after) in texts.items() if before != after}
+        if new and new not in written:
+            written.append(new)
+            found.append(Choice(label, tuple(_patch(name, *texts[name]) for name in sorted(new))))
+
+    for fix in chosen.fixes if chosen is not None else ():
+        if fix.edits and fix.applicability != "manual":
+            edits: dict[str, list[Edit]] = {}
+            for edit in fix.edits:
+                edits.setdefault(edit.path, []).append(edit)
+            offer(fix.summary, {name: propose(Path(name), some) for name, some in edits.items()})
+    offer(WORDS["all_safe"], _all(report, {"safe"}))
+    offer(WORDS["all_fixes"], _all(report, {"safe", "unsafe"}))
+    return found
+
+
+def _all(report: Report, allowed: set[str]) -> dict[str, tuple[str, str]]:
+    """Texts of all files with fixes, before and after, each fix judged before the next."""
     from doctor.check import Options
     from doctor.commands.check import edits_of, repaired
-    from doctor.plan.edit import apply, diff
     from doctor.runner import Selection
+
+    names = sorted(edits_of(report, allowed))
+    return {name: repaired(Path(name), report, allowed, Options(), Selection()) for name in names}
+
+
+def _patch(name: str, old: str, new: str) -> FilePatch:
+    from doctor.plan.edit import apply, diff
     from doctor.tui.services import FilePatch
 
-    found = []
-    allowed = {"safe", "unsafe"}
-    for name in sorted(edits_of(report, allowed)):
-        path = Path(name)
-        old, new = repaired(path, report, allowed, Options(), Selection())
-        if old != new:
-            found.append(FilePatch(name, diff(path, old, new), partial(apply, path, old, new)))
-    return found
+    return FilePatch(name, diff(Path(name), old, new), partial(apply, Path(name), old, new))
 
 
 def recent_runs(root: Path = Path("output")) -> list[str]:
@@ -122,27 +173,19 @@ def _device_meters() -> list[Meter]:
     return found
 
 
-def training(word: str) -> Training:
-    """How a config or an example is trained. Raises UsageError when there is no such file."""
-    from doctor.errors import UsageError
-    from doctor.examples import example
-    from doctor.finding import Text
-    from doctor.tui.services import Training
-
-    path = Path(word)
-    if not path.is_file() and example(word) is None:
-        raise UsageError(Text(f"{word}: no such file or example.", f"{word}：没有这样的文件或示例。"))
-    base = Path("output") / f"{path.stem}-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder, count = base, 2
-    while folder.exists():
-        folder, count = base.with_name(f"{base.name}-{count}"), count + 1
-    command = (sys.executable, "-m", "doctor", "train", word, "--output-dir", str(folder), "--color", "never")
-    return Training(command, folder)
-
-
 def _watch(paths: Sequence[str]) -> RunWatch:
     from doctor.match.pack import load_pack
     from doctor.session import DiagnosisSession
     from doctor.session.following import RunWatch
 
     return RunWatch(DiagnosisSession(load_pack(), eager=True), paths)
+
+
+def _ends(paths: Sequence[str]) -> Optional[RunWatch]:
+    from doctor.match.pack import load_pack
+    from doctor.session import DiagnosisSession
+    from doctor.session.following import RunWatch
+    from doctor.session.tail import ends_of
+
+    state = ends_of(paths)
+    return None if state is None else RunWatch(DiagnosisSession(load_pack(), eager=True), paths, state)

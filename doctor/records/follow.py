@@ -97,6 +97,11 @@ class Follower:
         return [file.path for file in self._files.values()]
 
     @property
+    def behind(self) -> bool:
+        """Whether more was known to wait, at the last look, than that look gave out."""
+        return bool(self._due)
+
+    @property
     def ended(self) -> bool:
         """Whether nothing more can come: only standard input was followed, and it has ended."""
         return self._pipe is not None and self._pipe.ended and len(self._files) == 1 and len(self._paths) == 1

@@ -24,6 +24,8 @@ LOOK_SHARE = 0.005
 QUIET = 2.0
 #: and one whose writers were seen and are gone, for this long
 GONE = 4.0
+#: a gap between two looks, in seconds, by which this process must have been stopped
+STOPPED = 20.0
 
 
 class RunWatch:
@@ -38,19 +40,28 @@ class RunWatch:
         self._writer_seen = False
         self._writer_gone = False
         self._settled: set[Path] = set()
+        #: whether the run is held on purpose: no step comes, and that is no stall
+        self.held = False
+        #: seconds in which nobody could look (held, or this process was stopped), and when it was last looked
+        self._blind = 0.0
+        self._stepped: Optional[float] = None
         self.reads_input = any(str(path) == "-" for path in paths)
 
     def step(self, timeout: float = 0.2) -> list[Event]:
         """What came in within `timeout` seconds, judged."""
         events: list[Event] = []
+        self._stopped_between(time.monotonic())
         for item in self.follower.poll(timeout):
             if isinstance(item, Chunk):
                 self._written_at = time.monotonic()
             events.extend(self.session.feed(item))
         now = time.monotonic()
-        if now - self._ticked >= TICK:
+        if self.held and self._stepped is not None:
+            self._blind += now - self._stepped
+        self._stepped = now
+        if now - self._ticked >= TICK and not self.held:
             self._ticked = now
-            events.extend(self.session.tick(now))
+            events.extend(self.session.tick(now - self._blind))
         if now >= self._next_look:
             self._look()
             self._next_look = now + max(LOOK, (time.monotonic() - now) / LOOK_SHARE)
@@ -59,6 +70,18 @@ class RunWatch:
             self._sampled = now
             events.extend(self.session.host(sample(self.paths, now)))
         return events
+
+    def _stopped_between(self, now: float) -> None:
+        """Ctrl-Z, a closed lid, a paused training: while this process stood still, so may have the run. That time counts for
+        no stall."""
+        if self._stepped is not None and now - self._stepped > STOPPED:
+            self._blind += now - self._stepped
+            self._stepped = now
+
+    @property
+    def behind(self) -> bool:
+        """Whether more is known to wait in the logs than was read."""
+        return self.follower.behind
 
     @property
     def over(self) -> bool:

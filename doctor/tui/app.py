@@ -20,6 +20,7 @@ from doctor.tui.home import HomeScreen
 from doctor.tui.rules import RulesScreen
 from doctor.tui.screens import DoctorScreen, HelpScreen
 from doctor.tui.services import Services
+from doctor.tui.steering import QuitScreen
 from doctor.tui.train import TrainScreen
 from doctor.tui.watch import WatchScreen
 
@@ -101,6 +102,25 @@ class DoctorApp(App[None]):
 
     def action_switch_theme(self) -> None:
         self.theme = LIGHT if self.theme == DARK else DARK
+
+    async def action_quit(self) -> None:
+        """A training that was started here is not ended by a key that is pressed in passing."""
+        room = self.rooms.get("train")
+        if isinstance(room, TrainScreen) and room.running and room.trainee is not None:
+            if not isinstance(self.screen, QuitScreen):
+                self.push_screen(QuitScreen(str(room.trainee.folder), self.lang), self._quit)
+        else:
+            self.exit()
+
+    def _quit(self, word: Optional[str]) -> None:
+        room = self.rooms["train"]
+        if word is None or not isinstance(room, TrainScreen) or room.trainee is None:
+            return
+        if word == "stop":
+            room.trainee.stop()
+        elif room.trainee.paused:
+            room.trainee.resume()
+        self.exit()
 
     def action_help(self) -> None:
         if isinstance(self.screen, DoctorScreen):

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import ClassVar, Optional
+from typing import Optional
 
-from rich.text import Text as Styled
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Horizontal, VerticalScroll
-from textual.screen import ModalScreen
-from textual.widgets import Button, Input, Static
+from textual.widgets import Input, Static
 
 from doctor.errors import UsageError
 from doctor.escape import visible
-from doctor.finding import Severity, Text
+from doctor.finding import Finding, Severity, Text
 from doctor.report.model import Report
 from doctor.report.text import verdict
 from doctor.tui.findings import Findings
+from doctor.tui.patch import PatchScreen
+from doctor.tui.pick import PickScreen
 from doctor.tui.screens import DoctorScreen
-from doctor.tui.services import FilePatch
+from doctor.tui.services import Choice
 from doctor.tui.words import WORDS, say
 
 
@@ -32,7 +30,8 @@ class CheckScreen(DoctorScreen):
     def __init__(self) -> None:
         super().__init__()
         self.report: Optional[Report] = None
-        self.errors_only = False
+        #: what is shown, from this severity on
+        self.least = Severity.INFO
 
     def body(self) -> ComposeResult:
         yield Input(id="target", placeholder=say("target", self.lang))
@@ -54,6 +53,14 @@ class CheckScreen(DoctorScreen):
     def action_find(self) -> None:
         self.set_focus(self.query_one("#target"))
 
+    def action_open(self) -> None:
+        self.app.push_screen(PickScreen(self.lang, self.doctor.unicode, folders=True), self._picked)
+
+    def _picked(self, path: Optional[str]) -> None:
+        if path:
+            self.query_one("#target", Input).value = path
+            self.action_again()
+
     def action_evidence(self) -> None:
         self.query_one(Findings).open_evidence()
 
@@ -61,7 +68,8 @@ class CheckScreen(DoctorScreen):
         self.judge(_targets(self.query_one("#target", Input).value))
 
     def action_filter(self) -> None:
-        self.errors_only = not self.errors_only
+        """Everything, then from warnings on, then errors only."""
+        self.least = {Severity.INFO: Severity.WARNING, Severity.WARNING: Severity.ERROR}.get(self.least, Severity.INFO)
         if self.report is not None:
             self._show(self.report)
 
@@ -80,56 +88,46 @@ class CheckScreen(DoctorScreen):
 
     def _show(self, report: Report) -> None:
         self.report = report
-        shown = [f for f in report.findings if not self.errors_only or f.severity.at_least(Severity.ERROR)]
-        self._say("\n".join(visible(text.pick(self.lang)) for text in (verdict(report), *report.headline[:2])))
+        shown = [finding for finding in report.findings if finding.severity.at_least(self.least)]
+        lines = [text.pick(self.lang) for text in (verdict(report), *report.headline[:2])]
+        if self.least is not Severity.INFO:
+            lines[0] += f"  [{say('from_' + self.least.value, self.lang)}]"
+        self._say("\n".join(visible(line) for line in lines))
         self.query_one(Findings).show(shown, self.lang)
 
     def action_fix(self) -> None:
-        patches = self.doctor.services.patches(self.report) if self.report is not None else []
-        if not patches:
+        if self.report is None:
             self.tell(WORDS["fix_none"])
-            return
-        self.app.push_screen(PatchScreen(patches, self.lang), self._answered)
+        else:
+            self.propose(self.report, self.query_one(Findings).opened)
 
-    def _answered(self, patches: Optional[list[FilePatch]]) -> None:
-        if not patches:
+    @work(thread=True, exclusive=True, group="propose")
+    def propose(self, report: Report, chosen: Optional[Finding]) -> None:
+        """In a worker: each fix of many is judged before the next."""
+        try:
+            choices = self.doctor.services.fixes(report, chosen)
+        except UsageError as error:
+            self.app.call_from_thread(self.tell, Text(error.line("en"), error.line("zh")), error=True)
+            return
+        self.app.call_from_thread(self._ask, choices)
+
+    def _ask(self, choices: list[Choice]) -> None:
+        if not choices:
+            self.tell(WORDS["fix_none"])
+        elif self.is_current:
+            self.app.push_screen(PatchScreen(choices, self.lang), self._answered)
+
+    def _answered(self, choice: Optional[Choice]) -> None:
+        if choice is None:
             return
         try:
-            for patch in patches:
+            for patch in choice.patches:
                 patch.apply()
         except UsageError as error:
             self.tell(Text(error.line("en"), error.line("zh")), error=True)
             return
         self.tell(WORDS["fixed"])
         self.action_again()
-
-
-class PatchScreen(ModalScreen[Optional[list[FilePatch]]]):
-    """Shows the diff and asks. Gives the patches when the answer is yes, else None."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [("y", "yes", "y"), ("n", "no", "n"), ("escape", "no", "n")]
-
-    def __init__(self, patches: list[FilePatch], lang: str) -> None:
-        super().__init__()
-        self.patches = patches
-        self.lang = lang
-
-    def compose(self) -> ComposeResult:
-        with VerticalScroll(id="patch"):
-            yield Static(say("fix_question", self.lang), markup=False)
-            yield Static(coloured("\n".join(patch.diff for patch in self.patches)), id="diff", markup=False)
-            with Horizontal(id="patch-buttons"):
-                yield Button(say("yes", self.lang), id="yes", variant="primary")
-                yield Button(say("no", self.lang), id="no")
-
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        self.dismiss(self.patches if event.button.id == "yes" else None)
-
-    def action_yes(self) -> None:
-        self.dismiss(self.patches)
-
-    def action_no(self) -> None:
-        self.dismiss(None)
 
 
 def _targets(words: str) -> list[str]:
@@ -141,12 +139,3 @@ def _targets(words: str) -> list[str]:
         return shlex.split(words)
     except ValueError:
         return [words]
-
-
-def coloured(diff: str) -> Styled:
-    """A diff as people know it: what goes in red, what comes in green."""
-    text = Styled()
-    for line in diff.splitlines():
-        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-        text.append(visible(line) + "\n", "bold" if line.startswith(("+++", "---")) else style)
-    return text

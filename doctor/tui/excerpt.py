@@ -28,14 +28,14 @@ class Line(NamedTuple):
 def excerpt(item: Evidence, before: int = 100, after: int = 100) -> list[Line]:
     """The lines around the evidence. Empty where there is no such line. Raises OSError when the file has gone."""
     path = Path(item.source)
-    if item.offset is not None and item.line is not None:
+    if item.offset is not None:
         return _at_offset(path, item.offset, item.line, before, after)
     if item.line is not None:
         return _at_line(path, item.line, before, after)
     return []
 
 
-def _at_offset(path: Path, offset: int, number: int, before: int, after: int) -> list[Line]:
+def _at_offset(path: Path, offset: int, number: Optional[int], before: int, after: int) -> list[Line]:
     start = max(0, offset - AROUND)
     with path.open("rb") as stream:
         stream.seek(start)
@@ -45,10 +45,11 @@ def _at_offset(path: Path, offset: int, number: int, before: int, after: int) ->
     above, here = head[:-1], head[-1] + tail[0]
     if start:
         above = above[1:]
-    rows = [Line(number - len(above) + n, _shown(raw), False) for n, raw in enumerate(above)][-before:]
-    rows.append(Line(number, _shown(here), True))
-    rows.extend(Line(number + 1 + n, _shown(raw), False) for n, raw in enumerate(tail[1 : after + 1]))
-    return rows
+    lines = [*above[-before:], here, *tail[1 : after + 1]]
+    marked = min(len(above), before)
+    return [
+        Line(None if number is None else number + n - marked, _shown(raw), n == marked) for n, raw in enumerate(lines)
+    ]
 
 
 def _at_line(path: Path, number: int, before: int, after: int) -> list[Line]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 from textual import work
 from textual.app import ComposeResult
+from textual.events import Paste
 from textual.widgets import Static, TextArea
 
 from doctor.errors import UsageError
 from doctor.report.model import Report
 from doctor.report.text import verdict
 from doctor.tui.findings import Findings
+from doctor.tui.pick import PickScreen
 from doctor.tui.screens import DoctorScreen
 from doctor.tui.words import say
 
@@ -17,6 +21,7 @@ from doctor.tui.words import say
 class ExplainScreen(DoctorScreen):
     where = "explain"
     home = "#finding-table"
+    first = "#paste"
 
     def body(self) -> ComposeResult:
         yield Static(id="paste-title", markup=False)
@@ -24,16 +29,26 @@ class ExplainScreen(DoctorScreen):
         yield Static(id="explain-verdict", markup=False)
         yield Findings(self.lang)
 
-    def on_mount(self) -> None:
-        super().on_mount()
-        self.action_find()
-
     def relabel(self) -> None:
         super().relabel()
         self.query_one("#paste-title", Static).update(say("paste", self.lang))
 
     def action_find(self) -> None:
         self.set_focus(self.query_one("#paste"))
+
+    def action_open(self) -> None:
+        self.app.push_screen(PickScreen(self.lang, self.doctor.unicode, folders=True), self._picked)
+
+    def _picked(self, path: Optional[str]) -> None:
+        if path:
+            self.query_one("#paste", TextArea).text = path
+
+    def on_paste(self, event: Paste) -> None:
+        """What is pasted while something else has the focus is meant for the text all the same."""
+        area = self.query_one("#paste", TextArea)
+        if self.focused is not area:
+            area.text = event.text
+            event.stop()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         if event.text_area.text.strip():

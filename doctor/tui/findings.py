@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Optional
 
+from rich.cells import chop_cells
 from rich.text import Text as Styled
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -139,7 +140,8 @@ class Findings(Horizontal):
         pane.display = bool(rows) and self.app.size.width >= TWO
         height = max(3, pane.content_size.height)
         at = next((n for n, row in enumerate(rows) if row.marked), 0)
-        first = max(0, min(at - height // 2, len(rows) - height))
+        # above the middle: the marked line may take several
+        first = max(0, min(at - height // 3, len(rows) - height))
         pane.border_title = visible(item.source.rsplit("/", 1)[-1], 40)
         pane.update(written(rows[first : first + height], max(10, pane.content_size.width)))
 
@@ -182,8 +184,8 @@ class ExcerptScreen(ModalScreen[None]):
     def _show(self, item: Evidence, rows: list[Line]) -> None:
         window = self.query_one("#excerpt", VerticalScroll)
         number = f" {self.at + 1}/{len(self.places)}" if len(self.places) > 1 else ""
-        window.border_title = place(item) + number
-        self.query_one("#excerpt-text", Static).update(written(rows))
+        window.border_title = visible(place(item), 120) + number
+        self.query_one("#excerpt-text", Static).update(written(rows, max(20, window.size.width - 1)))
         at = next((n for n, row in enumerate(rows) if row.marked), 0)
         self.call_after_refresh(window.scroll_to, y=max(0, at - window.size.height // 2), animate=False)
 
@@ -197,22 +199,26 @@ def _listed(finding: Finding, lang: str) -> Styled:
     )
 
 
-def written(rows: Sequence[Line], width: int = 0) -> Styled:
-    """Numbered lines, cut to `width` cells if given; the marked one stands out without colour too."""
+def written(rows: Sequence[Line], width: int) -> Styled:
+    """Numbered lines, cut to `width` cells; the marked one is wrapped instead, and stands out without colour too."""
     text = Styled(no_wrap=True)
     digits = max((len(str(row.number)) for row in rows if row.number is not None), default=0)
-    for n, row in enumerate(rows):
+    for row in rows:
         number = "" if row.number is None else str(row.number)
-        line = Styled(f"{'>' if row.marked else ' '}{number:>{digits}} ", "bold yellow" if row.marked else "dim")
-        line.append(row.text, "bold reverse" if row.marked else "")
-        if width:
+        body, style = [row.text], "bold yellow" if row.marked else "dim"
+        if row.marked:
+            body = chop_cells(row.text, max(10, width - digits - 2)) or [""]
+        for part, piece in enumerate(body):
+            head = f"{'>' if row.marked else ' '}{'' if part else number:>{digits}} "
+            line = Styled.assemble((head, style), (piece, "bold reverse" if row.marked else ""))
             line.truncate(width, overflow="ellipsis")
-        text.append(line).append("\n" if n < len(rows) - 1 else "")
+            text.append(line).append("\n")
+    text.right_crop(1)
     return text
 
 
 def _in_file(item: Evidence) -> bool:
-    return item.line is not None and item.kind != "command"
+    return (item.line is not None or item.offset is not None) and item.kind != "command"
 
 
 def _outdented(line: str) -> str:

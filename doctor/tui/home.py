@@ -25,7 +25,6 @@ class HomeScreen(DoctorScreen):
             yield OptionList(id="recent", markup=False)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.look()
 
     def relabel(self) -> None:
@@ -36,11 +35,16 @@ class HomeScreen(DoctorScreen):
         steps.border_title = say("next", self.lang)
         steps.update(say("next_steps", self.lang))
         runs = self.doctor.services.recent()
-        self.query_one("#recent-title", Static).update(say("recent" if runs else "no_runs", self.lang))
+        self.query_one("#recent-title", Static).update("" if runs else say("no_runs", self.lang))
         recent = self.query_one("#recent", OptionList)
         recent.clear_options()
         recent.add_options(runs)
+        recent.border_title = say("recent", self.lang)
         recent.display = bool(runs)
+        self.query_one("#recent-title").display = not runs
+        if runs and self.is_current and self.focused is not recent:
+            recent.highlighted = 0
+            self.set_focus(recent)
 
     @work(thread=True, exclusive=True)
     def look(self) -> None:

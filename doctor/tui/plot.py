@@ -9,6 +9,9 @@ from typing import Optional
 #: bit of each dot of a braille cell, by column and row
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
+#: values beyond are drawn as this: the difference of two must be a number
+LARGEST = 1e150
+
 
 class Curve:
     """At most `size` points of a series of any length: when it is full, neighbours are merged, so that a run of
@@ -31,7 +34,7 @@ class Curve:
         if not math.isfinite(value):
             self.not_finite += 1
             return
-        self._open.append((step, value))
+        self._open.append((step, min(max(value, -LARGEST), LARGEST)))
         if len(self._open) >= self.stride:
             self._close()
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from rich.text import Text as Styled
+from textual import work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
-from textual.widgets import DataTable, Input, Static
+from textual.widgets import Input, OptionList, Static
 
+from doctor.escape import visible
 from doctor.rule import Rule
+from doctor.tui.findings import SIGN, STYLE
 from doctor.tui.screens import DoctorScreen
 from doctor.tui.words import say
 
@@ -22,22 +26,29 @@ class RulesScreen(DoctorScreen):
 
     def body(self) -> ComposeResult:
         yield Input(id="rule-search", placeholder=say("search", self.lang))
-        with Horizontal():
-            table: DataTable[str] = DataTable(cursor_type="row", id="rule-table")
-            yield table
-            with VerticalScroll():
+        with Horizontal(id="rules-body"):
+            yield OptionList(id="rule-table", markup=False)
+            with VerticalScroll(id="rules-side"):
                 yield Static(id="rule-detail", markup=False)
 
     def on_mount(self) -> None:
-        super().on_mount()
-        self.query_one(DataTable).add_columns("rule", "name")
-        self.all = sorted(self.doctor.services.rules(), key=lambda rule: rule.id)
-        self._list("")
+        self.load()
+
+    @work(thread=True)
+    def load(self) -> None:
+        """In a worker: the rules come from some hundred files."""
+        rules = sorted(self.doctor.services.rules(), key=lambda rule: rule.id)
+        self.app.call_from_thread(self._have, rules)
+
+    def _have(self, rules: list[Rule]) -> None:
+        self.all = rules
+        self._list(self.query_one("#rule-search", Input).value)
 
     def relabel(self) -> None:
         super().relabel()
-        self.query_one("#rule-search", Input).placeholder = say("search", self.lang)
-        self._open(self.query_one(DataTable).cursor_row)
+        box = self.query_one("#rule-search", Input)
+        box.placeholder = say("search", self.lang)
+        self._list(box.value, self.query_one("#rule-table", OptionList).highlighted or 0)
 
     def action_find(self) -> None:
         self.set_focus(self.query_one("#rule-search"))
@@ -48,30 +59,40 @@ class RulesScreen(DoctorScreen):
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list(event.value)
 
-    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
-        self._open(event.cursor_row)
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        self._open(event.option_index)
 
-    def _list(self, wanted: str) -> None:
+    def _list(self, wanted: str, at: int = 0) -> None:
         words = wanted.lower().split()
         self.shown = [rule for rule in self.all if all(word in _haystack(rule) for word in words)]
-        table = self.query_one(DataTable)
-        table.clear()
-        for rule in self.shown:
-            table.add_row(rule.id, rule.name)
-        self._open(0)
+        table = self.query_one("#rule-table", OptionList)
+        table.clear_options()
+        table.add_options([_listed(rule, self.lang) for rule in self.shown])
+        table.highlighted = min(at, len(self.shown) - 1) if self.shown else None
+        self._open(at)
 
     def _open(self, row: int) -> None:
         detail = self.query_one("#rule-detail", Static)
         if not 0 <= row < len(self.shown):
-            detail.update("")
+            detail.update(say("no_rules" if self.all else "loading", self.lang))
             return
         rule = self.shown[row]
-        parts = [f"{rule.id}  {rule.severity.value}  {rule.category}"]
+        text = Styled(f"{rule.id}  {rule.name}\n", "bold")
+        text.append(f"{rule.severity.value}  {rule.category}\n", STYLE[rule.severity.value])
         for lang in (self.lang, "en" if self.lang == "zh" else "zh"):
-            parts += ["", rule.title.pick(lang), rule.why.pick(lang), "-> " + rule.fix.pick(lang)]
+            text.append("\n" + rule.title.pick(lang) + "\n", "bold")
+            text.append(rule.why.pick(lang) + "\n")
+            text.append(say("rule_fix", lang) + rule.fix.pick(lang) + "\n")
         if rule.verify:
-            parts += ["", f"$ {rule.verify}"]
-        detail.update("\n".join(parts))
+            text.append(f"\n$ {rule.verify}\n")
+        detail.update(text)
+
+
+def _listed(rule: Rule, lang: str) -> Styled:
+    style = STYLE[rule.severity.value]
+    return Styled.assemble(
+        (SIGN[rule.severity.value], style), (f" {rule.id} ", style), visible(rule.title.pick(lang), 200)
+    )
 
 
 def _haystack(rule: Rule) -> str:

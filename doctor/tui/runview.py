@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from doctor.records.record import Metric
 
 METRICS = ("loss", "grad_norm", "lr", "loss_scale", "step_time_ms", "throughput", "memory_mb")
+#: ranks whose curves are kept, and points of each; the first one's has more
+MOST_RANKS, POINTS = 32, 192
 #: a rank is odd when its step takes this much longer than the median rank's
 SLOW = 1.5
 #: steps that logs of healthy ranks may be apart: they are flushed at different moments
@@ -30,11 +32,13 @@ class Odd(NamedTuple):
 
 
 class RunView:
-    """The curves are those of the rank that was seen first; `ranks` holds the last step record of each."""
+    """`ranks` holds the last step record of each rank; of the first `MOST_RANKS` the curves are kept too. `lead` is the
+    rank that was seen first."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self.curves = {name: Curve() for name in METRICS}
+        self._curves: dict[Optional[int], dict[str, Curve]] = {}
+        self._none = {name: Curve() for name in METRICS}
         self.ranks: dict[Optional[int], Metric] = {}
         self.lead: Optional[int] = None
         #: when and at which step the watch began, for the pace where the log prints none
@@ -46,14 +50,32 @@ class RunView:
         if not self.ranks:
             self.lead = metric.rank
         self.ranks[metric.rank] = metric
-        if metric.rank != self.lead or metric.at is None:
+        if metric.at is None:
             return
-        if self.started is None:
+        if self.started is None and metric.rank == self.lead:
             self.started = (self.clock(), metric.at)
+        curves = self._curves.get(metric.rank)
+        if curves is None:
+            if len(self._curves) >= MOST_RANKS:
+                return
+            size = 512 if metric.rank == self.lead else POINTS
+            curves = self._curves[metric.rank] = {name: Curve(size) for name in METRICS}
         for name in METRICS:
             value = getattr(metric, name)
             if value is not None:
-                self.curves[name].add(metric.at, float(value))
+                curves[name].add(metric.at, float(value))
+
+    def curves_of(self, rank: Optional[int] = None) -> dict[str, Curve]:
+        """The curves of a rank, by metric; of the first one when `rank` is None or its are not kept."""
+        return self._curves.get(rank) or self._curves.get(self.lead) or self._none
+
+    def next_rank(self, rank: Optional[int]) -> Optional[int]:
+        """The rank to show after `rank` (None: the first one): those that differ from the others come first."""
+        known = [item.rank for item in self.odd() if item.rank in self._curves]
+        known += [other for other in sorted(r for r in dict(self._curves) if r is not None) if other not in known]
+        if not known:
+            return None
+        return known[(known.index(rank) + 1) % len(known)] if rank in known else known[0]
 
     @property
     def last(self) -> Optional[Metric]:
@@ -71,7 +93,7 @@ class RunView:
         last, total = self.last, self.total
         if last is None or total is None or last.at is None or last.at >= total:
             return None
-        times = [(low + high) / 2 for _, low, high in self.curves["step_time_ms"].points[-32:]]
+        times = [(low + high) / 2 for _, low, high in self.curves_of()["step_time_ms"].points[-32:]]
         if times:
             return (total - last.at) * median(times) / 1000
         if self.started is None or last.at <= self.started[1]:
@@ -80,7 +102,9 @@ class RunView:
 
     def odd(self) -> list[Odd]:
         """Ranks that differ from the others: no finite loss where others have one, steps behind, slow steps."""
-        known = {rank: metric for rank, metric in sorted(self.ranks.items(), key=_rank) if rank is not None}
+        # a copy: the worker that reads may meet a new rank meanwhile
+        ranks = dict(self.ranks)
+        known = {rank: metric for rank, metric in sorted(ranks.items(), key=_rank) if rank is not None}
         if len(known) < 2:
             return []
         ahead = max(metric.at or 0 for metric in known.values())

@@ -27,12 +27,15 @@ TWO, THREE = 100, 150
 
 class DoctorScreen(Screen[None]):
     """A screen with a name in the table of actions. Subclasses compose their `body`; `home` is the selector of what
-    has the focus when no text is typed."""
+    has the focus when no text is typed, `first` of what has it when the screen is first shown (empty: the same).
+
+    Textual calls `on_mount` of every class, the subclass first: no subclass calls this one's."""
 
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave_text", "")]
     where = ""
     home = ""
+    first = ""
 
     def __init__(self) -> None:
         super().__init__(id=self.where)
@@ -57,6 +60,8 @@ class DoctorScreen(Screen[None]):
     def on_mount(self) -> None:
         self.relabel()
         self.action_leave_text()
+        if self.first:
+            self.set_focus(self.query_one(self.first))
 
     def on_screen_resume(self) -> None:
         self.relabel()
@@ -64,6 +69,7 @@ class DoctorScreen(Screen[None]):
     def on_resize(self) -> None:
         size = self.app.size
         self.set_class(size.width < LEAST[0] or size.height < LEAST[1], "tiny")
+        self.set_class(size.width < TWO, "narrow")
 
     def relabel(self) -> None:
         """Writes the words of the screen again, in the language of now."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Optional, Protocol
 
+from doctor.finding import Finding, Text
 from doctor.report.model import Report
 from doctor.rule import Rule
 
@@ -25,11 +26,40 @@ class FilePatch:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """One way to edit: `label` says which, `patches` are what it writes."""
+
+    label: Text
+    patches: tuple[FilePatch, ...]
+
+    @property
+    def diff(self) -> str:
+        return "\n".join(patch.diff for patch in self.patches)
+
+
+@dataclass(frozen=True)
 class Training:
     """The command line that trains, and the folder it will write into."""
 
     command: tuple[str, ...]
     folder: Path
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint that a run can go back to; `when` it was written, as text. Not sound: some weight is not finite."""
+
+    step: int
+    when: str
+    sound: bool
+
+
+class Steered(Protocol):
+    def __call__(
+        self, folder: Path, auto_fix: bool, *, step: Optional[int] = None, text: Optional[str] = None
+    ) -> Training:
+        """How the stopped run of a folder goes on: from its newest checkpoint, from that of `step`, or with `text` as its
+        config."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +69,18 @@ class Services:
     check: Callable[[list[str]], Report]
     explain: Callable[[str], Report]
     rules: Callable[[], list[Rule]]
-    patches: Callable[[Report], list[FilePatch]]
+    #: the ways to fix the finding that is chosen, then all findings at once
+    fixes: Callable[[Report, Optional[Finding]], list[Choice]]
     watch: Callable[[list[str]], RunWatch]
+    #: a watch that begins near the ends of long logs; None when the logs are soon read whole
+    ends: Callable[[list[str]], Optional[RunWatch]]
     recent: Callable[[], list[str]]
     meters: Callable[[], list[Meter]]
     examples: Callable[[], list[str]]
-    training: Callable[[str], Training]
+    #: of a config, an example or a run folder; the flag is for curing by itself
+    training: Callable[[str, bool], Training]
+    steered: Steered
+    checkpoints: Callable[[Path], list[Saved]]
+    #: path and text of the config that a run was last given
+    config: Callable[[Path], tuple[str, str]]
+    interventions: Callable[[Path], list[dict[str, Any]]]

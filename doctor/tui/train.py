@@ -1,12 +1,9 @@
-"""Train: the built-in trainer as a child of the screen, its output, and the record of interventions."""
+"""Train: the built-in trainer started, held, stopped, taken back to a checkpoint, gone on with an edited config."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Optional
 
 from textual import work
@@ -15,14 +12,17 @@ from textual.containers import Vertical
 from textual.widgets import Input, OptionList, Static
 
 from doctor.errors import UsageError
-from doctor.escape import decode, visible
+from doctor.escape import visible
 from doctor.finding import Text
+from doctor.tui.pick import PickScreen
 from doctor.tui.screens import DoctorScreen
 from doctor.tui.services import Training
+from doctor.tui.steering import BackScreen, EditScreen
+from doctor.tui.trainee import Trainee
 from doctor.tui.words import WORDS, say
 
-#: lines of output that are kept, and interventions that are shown
-LINES, MOST = 500, 20
+#: interventions that are shown
+MOST = 20
 PAINT = 0.5
 
 
@@ -33,9 +33,12 @@ class TrainScreen(DoctorScreen):
     def __init__(self) -> None:
         super().__init__()
         self.training: Optional[Training] = None
-        self.process: Optional[subprocess.Popen[bytes]] = None
-        self.lines: deque[str] = deque(maxlen=LINES)
-        self.state: Optional[Text] = None
+        self.trainee: Optional[Trainee] = None
+        self.auto_fix = False
+        #: what is to be said beside how the process is; gone when the next thing happens
+        self.note: Optional[Text] = None
+        #: between two processes: the old one is ending
+        self.changing = False
 
     def body(self) -> ComposeResult:
         yield Input(id="train-config", placeholder=say("config", self.lang))
@@ -49,7 +52,6 @@ class TrainScreen(DoctorScreen):
         examples = self.query_one("#examples", OptionList)
         examples.add_options(self.doctor.services.examples())
         examples.highlighted = 0 if examples.option_count else None
-        super().on_mount()
         self.set_interval(PAINT, self.paint)
 
     def relabel(self) -> None:
@@ -63,6 +65,13 @@ class TrainScreen(DoctorScreen):
     def action_find(self) -> None:
         self.set_focus(self.query_one("#train-config"))
 
+    def action_open(self) -> None:
+        self.app.push_screen(PickScreen(self.lang, self.doctor.unicode, folders=True), self._picked)
+
+    def _picked(self, path: Optional[str]) -> None:
+        if path:
+            self.begin(path)
+
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.value.strip():
             self.begin(event.value.strip())
@@ -73,49 +82,94 @@ class TrainScreen(DoctorScreen):
 
     @property
     def running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
+        return self.trainee is not None and self.trainee.running
 
-    def begin(self, config: str) -> None:
-        """Starts a training, one at a time."""
-        if self.running:
+    def begin(self, word: str) -> None:
+        """Starts a training, or goes on with the one of a run folder; one at a time."""
+        if self.running or self.changing:
             self.tell(WORDS["train_busy"], error=True)
             return
+        self._start(partial(self.doctor.services.training, word, self.auto_fix))
+
+    def _start(self, prepare: Callable[[], Training]) -> None:
         try:
-            self.training = self.doctor.services.training(config)
+            self.training = prepare()
+            self.trainee = Trainee(self.training.command, self.training.folder)
         except UsageError as error:
-            self.state = Text(error.line("en"), error.line("zh"))
-            self.paint()
-            return
-        self.lines.clear()
-        self.process = subprocess.Popen(
-            self.training.command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        self.state = WORDS["training"].format(folder=self.training.folder)
-        self.read(self.process)
+            self.note = Text(error.line("en"), error.line("zh"))
+        except OSError as error:
+            self.note = Text(f"{error.filename}: {error.strerror}", f"{error.filename}：{error.strerror}")
+        else:
+            self.note = None
         self.paint()
 
-    @work(thread=True, group="train")
-    def read(self, process: subprocess.Popen[bytes]) -> None:
-        """Keeps the last lines that the training writes, until it ends."""
-        assert process.stdout is not None
-        with process.stdout as stream:
-            for raw in iter(lambda: stream.readline(1 << 16), b""):
-                self.lines.append(visible(decode(raw.rstrip(b"\r\n")), 400))
-        code = process.wait()
-        self.state = WORDS["train_over"].format(code=code)
+    def action_auto_fix(self) -> None:
+        """For the next start; what runs is not changed."""
+        self.auto_fix = not self.auto_fix
+        self.tell(WORDS["auto_fix_on" if self.auto_fix else "auto_fix_off"])
+
+    def action_pause(self) -> None:
+        """Holds the run, lets it go on, or resumes it from its newest checkpoint when it has ended."""
+        if self.training is None or self.changing:
+            self.tell(WORDS["train_idle"])
+        elif self.trainee is None or not self.trainee.running:
+            self._start(partial(self.doctor.services.steered, self.training.folder, self.auto_fix))
+        elif self.trainee.paused:
+            self.trainee.resume()
+        else:
+            self.trainee.pause()
+        self._tell_watch()
+        self.paint()
 
     def action_stop(self) -> None:
         """Asks the training to end as Ctrl-C does."""
-        if not self.running or self.process is None:
+        if self.trainee is None or not self.trainee.running:
             self.tell(WORDS["train_idle"])
             return
-        os.killpg(self.process.pid, signal.SIGINT)
-        self.state = WORDS["stopping"]
+        self.trainee.stop()
+        self._tell_watch()
+        self.note = WORDS["stopping"]
         self.paint()
+
+    def action_back(self) -> None:
+        if self.training is None or self.changing:
+            self.tell(WORDS["train_idle"])
+            return
+        steps = self.doctor.services.checkpoints(self.training.folder)
+        if not steps:
+            self.tell(WORDS["no_checkpoints"], error=True)
+            return
+        self.app.push_screen(BackScreen(steps, self.lang), self._back_to)
+
+    def _back_to(self, step: Optional[int]) -> None:
+        if step is not None and self.training is not None:
+            self._change(partial(self.doctor.services.steered, self.training.folder, self.auto_fix, step=step))
+
+    def action_edit(self) -> None:
+        if self.training is None or self.changing:
+            self.tell(WORDS["train_idle"])
+            return
+        try:
+            path, text = self.doctor.services.config(self.training.folder)
+        except UsageError as error:
+            self.tell(Text(error.line("en"), error.line("zh")), error=True)
+            return
+        self.app.push_screen(EditScreen(path, text, self.lang), self._edited)
+
+    def _edited(self, text: Optional[str]) -> None:
+        if text is not None and self.training is not None:
+            self._change(partial(self.doctor.services.steered, self.training.folder, self.auto_fix, text=text))
+
+    @work(thread=True, exclusive=True, group="change")
+    def _change(self, prepare: Callable[[], Training]) -> None:
+        """Stops what runs, which saves, and starts what `prepare` gives. In a worker: to stop takes a step and a save."""
+        self.changing = True
+        if self.trainee is not None:
+            self.trainee.stop()
+            self.note = WORDS["stopping"]
+            self.trainee.wait()
+        self.changing = False
+        self.app.call_from_thread(self._start, prepare)
 
     def action_view(self) -> None:
         """The run on the watch screen."""
@@ -125,36 +179,51 @@ class TrainScreen(DoctorScreen):
         self.doctor.watch_paths([str(self.training.folder)])
 
     def on_unmount(self) -> None:
-        if self.running and self.process is not None:
-            os.killpg(self.process.pid, signal.SIGINT)
+        """The training outlives the screen, but not stopped: nobody could wake it."""
+        if self.trainee is not None and self.trainee.paused:
+            self.trainee.resume()
+
+    def _tell_watch(self) -> None:
+        """A run that is held on purpose has not stalled."""
+        feed = self.doctor.watching.feed
+        if self.training is not None and feed.paths == [str(self.training.folder)]:
+            feed.held = self.trainee is not None and self.trainee.paused
+
+    def state(self) -> Text:
+        """How it stands, in a line."""
+        if self.note is not None and (self.running or self.note is not WORDS["stopping"]):
+            return self.note
+        if self.trainee is None or self.training is None:
+            return WORDS["train_hint"]
+        folder = visible(str(self.training.folder))
+        if not self.trainee.running:
+            return WORDS["train_over"].format(code=self.trainee.code, folder=folder)
+        return WORDS["train_paused" if self.trainee.paused else "training"].format(folder=folder)
 
     def paint(self) -> None:
-        if not self.is_mounted or not self.is_current:
+        if not self.is_current or not self.query("#train-interventions"):
             return
-        self.query_one("#train-state", Static).update((self.state or WORDS["train_hint"]).pick(self.lang))
+        if self.trainee is not None:
+            self.trainee.look()
+        self.query_one("#train-state", Static).update(self.state().pick(self.lang))
         output = self.query_one("#train-output", Static)
         room = max(1, output.content_size.height)
-        output.update("\n".join(list(self.lines)[-room:]))
-        rows = self._interventions()
+        lines = list(self.trainee.lines)[-room:] if self.trainee is not None else []
+        output.update("\n".join(lines))
+        rows = self.doctor.services.interventions(self.training.folder)[-MOST:] if self.training is not None else []
         self.query_one("#train-interventions", Static).update(
-            "\n".join(_row(row) for row in rows) or say("no_interventions", self.lang)
+            "\n".join(_row(row, self.lang) for row in rows) or say("no_interventions", self.lang)
         )
 
-    def _interventions(self) -> list[dict[str, Any]]:
-        if self.training is None:
-            return []
-        try:
-            raw = (self.training.folder / "interventions.jsonl").read_bytes()
-            rows = [json.loads(line) for line in raw.splitlines()[-MOST:]]
-        except (OSError, ValueError):
-            return []
-        return [row for row in rows if isinstance(row, dict)]
 
-
-def _row(row: dict[str, Any]) -> str:
-    """One intervention: when, for which finding, what was changed."""
+def _row(row: dict[str, Any], lang: str) -> str:
+    """One intervention: at which step, for which finding or why, what was changed, where it went back to."""
     finding = row.get("finding")
-    rule = finding.get("rule", "") if isinstance(finding, dict) else ""
+    cause = finding.get("rule", "") if isinstance(finding, dict) else ""
+    why = {"rolled back by hand": "by_hand_back", "config edited by hand": "by_hand_edit"}.get(str(row.get("why")), "")
     edits = [item for item in row.get("edits") or [] if isinstance(item, dict)]
-    changes = "; ".join(f"{edit.get('key')}: {edit.get('old')} -> {edit.get('new')}" for edit in edits)
-    return visible(f"{row.get('number', '')}. step {row.get('step')}  {rule}  {changes}", 300)
+    parts = [cause or (say(why, lang) if why else str(row.get("why") or ""))]
+    parts += [f"{edit.get('key')}: {edit.get('old')} -> {edit.get('new')}" for edit in edits]
+    if row.get("checkpoint"):
+        parts.append(f"<- {row['checkpoint']}")
+    return visible(f"{row.get('number', '')}. {say('step', lang, at=row.get('step'))}  " + "; ".join(parts), 300)

@@ -11,26 +11,24 @@ from textual.app import ComposeResult
 from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
-from doctor.errors import UsageError
 from doctor.escape import visible
-from doctor.finding import Finding
-from doctor.tui.chart import Marker, chart
-from doctor.tui.findings import STYLE, Findings
+from doctor.tui.feed import Feed
+from doctor.tui.findings import Findings
 from doctor.tui.meters import Meter, row
-from doctor.tui.runview import METRICS, Odd, RunView
+from doctor.tui.pick import PickScreen
+from doctor.tui.plots import Plots, number
+from doctor.tui.ranks import ranks_text
+from doctor.tui.runview import RunView
 from doctor.tui.screens import DoctorScreen
 from doctor.tui.words import say
 
 if TYPE_CHECKING:
     from doctor.records.record import Metric
-    from doctor.session.following import RunWatch
 
 #: seconds between two paintings: a busy run writes faster than anyone reads
 PAINT = 0.25
 #: seconds between two readings of the meters
 MEASURE = 2.0
-#: findings marked on the plot, and rows of the grid of ranks
-MOST_MARKS, GRID_ROWS = 6, 3
 
 
 class WatchScreen(DoctorScreen):
@@ -39,25 +37,24 @@ class WatchScreen(DoctorScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.view = RunView()
-        self.paths: list[str] = []
-        self.metric = "loss"
-        self.findings: tuple[Finding, ...] = ()
+        self.feed = Feed()
+        self.rank: Optional[int] = None
         self.meters: list[Meter] = []
-        self.state = "waiting"
         self.paused = False
-        self._problem = ""
+
+    @property
+    def view(self) -> RunView:
+        return self.feed.view
 
     def body(self) -> ComposeResult:
         yield Input(id="run-path", placeholder=say("run_path", self.lang))
         yield Static(id="status", markup=False)
         yield Static(id="meters", markup=False)
-        yield Static(id="plot", markup=False)
+        yield Plots()
         yield Static(id="rank-grid", markup=False)
         yield Findings(self.lang)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one("#run-path", Input).display = False
         self.set_interval(PAINT, self.paint)
         self.set_interval(MEASURE, self.measure)
@@ -66,7 +63,7 @@ class WatchScreen(DoctorScreen):
     def relabel(self) -> None:
         super().relabel()
         self.query_one("#run-path", Input).placeholder = say("run_path", self.lang)
-        self.query_one(Findings).show(self.findings, self.lang)
+        self.query_one(Findings).show(self.feed.findings, self.lang)
         self.paint()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -82,6 +79,18 @@ class WatchScreen(DoctorScreen):
         box.display = True
         self.set_focus(box)
 
+    def action_open(self) -> None:
+        self.app.push_screen(PickScreen(self.lang, self.doctor.unicode, folders=True), self._picked)
+
+    def _picked(self, path: Optional[str]) -> None:
+        if path:
+            self.follow([path])
+
+    def action_detach(self) -> None:
+        """Stops watching; the run goes on."""
+        self.workers.cancel_group(self, "read")
+        self._begin(())
+
     def action_evidence(self) -> None:
         self.query_one(Findings).open_evidence()
 
@@ -89,59 +98,46 @@ class WatchScreen(DoctorScreen):
         """Freezes the picture; reading goes on."""
         self.paused = not self.paused
         if not self.paused:
-            self.query_one(Findings).show(self.findings, self.lang)
+            self.query_one(Findings).show(self.feed.findings, self.lang)
         self.paint()
 
     def action_next_metric(self) -> None:
-        known = self._known()
-        place = known.index(self.metric) + 1 if self.metric in known else 0
-        self.metric = known[place % len(known)]
+        self.query_one(Plots).next_metric(self.view, self.rank)
+        self.paint()
+
+    def action_next_rank(self) -> None:
+        self.rank = self.view.next_rank(self.rank)
         self.paint()
 
     def follow(self, paths: Sequence[str]) -> None:
         """Watches `paths` from their beginning, in place of what was watched."""
-        self.paths = list(paths)
-        self.view = RunView()
-        self.findings = ()
-        self.metric = "loss"
-        self.state = "waiting"
-        self._problem = ""
+        self._begin(paths)
+        self.read(self.feed)
+
+    def _begin(self, paths: Sequence[str]) -> None:
+        self.feed = Feed(paths)
+        self.rank = None
+        self.paused = False
         if self.is_mounted:
+            self.query_one(Plots).metric = "loss"
             self.action_leave_text()
             self.query_one(Findings).show((), self.lang)
-        self.read(self.paths, self.view)
+            self.paint()
 
     @work(thread=True, exclusive=True, group="read")
-    def read(self, paths: list[str], view: RunView) -> None:
-        """The loop of the session, beside the screen: reading never waits for painting."""
+    def read(self, feed: Feed) -> None:
+        """Beside the screen: reading never waits for painting."""
         worker = get_current_worker()
-        try:
-            run = self.doctor.services.watch(paths)
-        except UsageError as error:
-            self.app.call_from_thread(self._failed, error.line(self.lang))
-            return
-        run.session.on_metric = view.add
-        self.state = "live"
-        while not worker.is_cancelled and not run.over:
-            if run.step(0.2):
-                self._take(run)
-        if not worker.is_cancelled:
-            run.close()
-            self._take(run)
-            self.state = "ended"
 
-    def _take(self, run: RunWatch) -> None:
-        self.app.call_from_thread(self._show, run.session.findings())
+        def changed() -> None:
+            if not worker.is_cancelled:
+                self.app.call_from_thread(self._show, feed)
 
-    def _show(self, findings: tuple[Finding, ...]) -> None:
-        self.findings = findings
-        if not self.paused and self.is_mounted:
-            self.query_one(Findings).show(findings, self.lang)
+        feed.read(self.doctor.services, lambda: worker.is_cancelled, changed)
 
-    def _failed(self, line: str) -> None:
-        self.state = "waiting"
-        self._problem = line
-        self.paint()
+    def _show(self, feed: Feed) -> None:
+        if feed is self.feed and not self.paused and self.is_mounted:
+            self.query_one(Findings).show(feed.findings, self.lang)
 
     @work(thread=True, exclusive=True, group="measure")
     def measure(self) -> None:
@@ -151,101 +147,56 @@ class WatchScreen(DoctorScreen):
 
     def paint(self) -> None:
         """Draws what is known now."""
-        if not self.is_mounted or not self.is_attached:
+        if not self.query("#status"):  # not composed yet, or taken apart already
             return
-        last = self.view.last
-        status = self._status(last)
+        status = self._status(self.view.last)
         status.truncate(max(10, self.size.width - 2), overflow="ellipsis")
         self.query_one("#status", Static).update(status)
         if self.paused:
             return
         self.query_one("#meters", Static).update(row(self.meters, self.size.width - 2, self.doctor.unicode))
-        self._paint_plot()
+        feed = self.feed
+        empty = say("no_curve" if feed.paths else "watch_hint", self.lang)
+        self.query_one(Plots).paint(feed.view, self.rank, feed.findings, self.lang, self.doctor.unicode, empty)
         self._paint_ranks()
 
-    def _paint_plot(self) -> None:
-        plot = self.query_one("#plot", Static)
-        curve = self.view.curves[self.metric]
-        marks: dict[str, Marker] = {}
-        for finding in self.findings:
-            step = next((item.step for item in finding.evidence if item.step is not None), None)
-            if step is not None and finding.root_cause:
-                marks.setdefault(finding.rule, Marker(step, finding.rule, STYLE[finding.severity.value]))
-        title = f"{say(self.metric, self.lang)}  {_number(curve.last)}"
-        if curve.not_finite:
-            title += f"  {say('not_finite', self.lang, count=curve.not_finite)}"
-        plot.border_title = title
-        others = ", ".join(say(name, self.lang) for name in self._known() if name != self.metric)
-        plot.border_subtitle = say("other_plots", self.lang, names=others) if others else ""
-        if not curve.points:
-            plot.update(say("no_curve" if self.paths else "watch_hint", self.lang))
-            return
-        size = plot.content_size
-        picture = chart(curve, size.width, size.height, self.doctor.unicode, list(marks.values())[:MOST_MARKS])
-        plot.update(picture)
-
-    def _known(self) -> list[str]:
-        return [name for name in METRICS if self.view.curves[name].points] or ["loss"]
-
     def _status(self, last: Optional[Metric]) -> Styled:
+        feed = self.feed
         text = Styled(no_wrap=True, overflow="ellipsis")
-        if self._problem:
-            return text.append(self._problem, "red")
-        if not self.paths:
+        if feed.problem is not None:
+            return text.append(feed.problem.pick(self.lang), "red")
+        if not feed.paths:
             return text
-        state = "paused" if self.paused else self.state
+        state = "paused" if self.paused else feed.state
         text.append(f" {say(state, self.lang)} ", "reverse" if self.paused else "")
+        if feed.share is not None:
+            size = f"{feed.size / 2**30:.1f} GB"
+            text.append(say("catching_up", self.lang, share=f"{feed.share:.0%}", size=size) + "  ", "bold yellow")
         if last is not None:
             total = f"/{self.view.total}" if self.view.total else ""
             text.append(say("step", self.lang, at=f"{last.at}{total}"), "bold")
             text.append("  " + "  ".join(self._measured(last)) + "  ")
-        return text.append(" ".join(visible(path, 48) for path in self.paths), "dim")
+        return text.append(" ".join(visible(path, 48) for path in feed.paths), "dim")
 
     def _measured(self, last: Metric) -> list[str]:
         """The values of the last step, and how long the rest will take."""
-        left = self.view.seconds_left() if self.state == "live" else None
+        left = self.view.seconds_left() if self.feed.state == "live" else None
         parts = [f"{say('left', self.lang)} {_duration(left)}"] if left else []
         for name, short in (("loss", "loss"), ("lr", "lr"), ("grad_norm", "norm"), ("loss_scale", "scale")):
             value = getattr(last, name)
             if value is not None:
-                parts.append(f"{short} {_number(value)}")
+                parts.append(f"{short} {number(value)}")
         if last.step_time_ms:
             parts.append(f"{last.step_time_ms:.0f} ms")
         return parts
 
     def _paint_ranks(self) -> None:
         grid = self.query_one("#rank-grid", Static)
-        ranks = sorted(rank for rank in self.view.ranks if rank is not None)
+        ranks = sorted(rank for rank in list(self.view.ranks) if rank is not None)
         grid.display = len(ranks) > 1
         if grid.display:
-            grid.update(ranks_text(ranks, self.view.odd(), self.lang, max(20, grid.content_size.width)))
-
-
-def ranks_text(ranks: Sequence[int], odd: Sequence[Odd], lang: str, width: int) -> Styled:
-    """Ranks as a grid in which the odd ones stand out, and in words what is odd about the first of them."""
-    text = Styled(no_wrap=True, overflow="ellipsis")
-    text.append(f"{say('ranks_all', lang, count=len(ranks))}: ", "dim")
-    if odd:
-        told = [f"rank {item.rank}: {item.why.pick(lang)}" for item in odd[:3]]
-        rest = f" (+{len(odd) - 3})" if len(odd) > 3 else ""
-        text.append("; ".join(told) + rest, "bold yellow")
-    else:
-        text.append(say("ranks_even", lang), "green")
-    signs = {item.rank: item.sign for item in odd}
-    cell = len(str(ranks[-1])) + 2
-    room = max(1, width // cell) * GRID_ROWS
-    # when not all fit, those that differ come first
-    shown = ranks if len(ranks) <= room else sorted([*signs, *[r for r in ranks if r not in signs]][:room])
-    for number, rank in enumerate(shown):
-        if number % max(1, width // cell) == 0:
-            text.append("\n")
-        sign = signs.get(rank, "")
-        text.append(f"{rank}{sign}".rjust(cell - 1), "bold reverse yellow" if sign else "green").append(" ")
-    return text
-
-
-def _number(value: Optional[float]) -> str:
-    return "-" if value is None else f"{value:.4g}"
+            width = max(20, grid.content_size.width)
+            grid.update(ranks_text(ranks, self.view.odd(), self.lang, width, self.rank))
 
 
 def _duration(seconds: float) -> str:

@@ -61,6 +61,7 @@ def play(script: Callable[[DoctorApp, Pilot[None]], Awaitable[None]], given: Rep
         rules=lambda: [rule],
         meters=lambda: [Meter("CPU", 0.5, "50%"), Meter("RAM", 0.99, "99/100 GB")],
         recent=lambda: ["output/a"],
+        ends=lambda paths: None,
     )
 
     async def run() -> None:
@@ -108,6 +109,7 @@ def test_nothing_is_cut_off_at_any_size_in_either_language(sizes: tuple[tuple[in
                     await app.action_go(name)
                     if name == "check":
                         app.screen.action_again()  # type: ignore[attr-defined]
+                    app.screen.action_leave_text()  # type: ignore[attr-defined]
                     where = (name, lang, size)
                     last = "退出" if lang == "zh" else "Quit"
                     await until(pilot, lambda last=last: last in rows(app)[-1])
@@ -179,13 +181,13 @@ def test_the_keys_of_the_screens(tmp_path: Path) -> None:
         await pilot.press("g")
         table = app.screen.query_one("#finding-table", OptionList)
         await until(pilot, lambda: table.option_count == 2)
-        await pilot.press("x")
+        await pilot.press("x", "x")
         assert table.option_count == 1, "errors only"
         await pilot.press("v")
         await until(pilot, lambda: any(">2" in row and "num_heads" in row for row in rows(app)))
         await pilot.press("escape", "f1")
         await pilot.pause()
-        assert any("Errors only" in row for row in rows(app))
+        assert any("Filter" in row for row in rows(app))
         await pilot.press("escape", "d")
         assert app.theme == "textual-light"
         (tmp_path / "run.yaml").unlink()
@@ -197,7 +199,7 @@ def test_the_keys_of_the_screens(tmp_path: Path) -> None:
         await pilot.press(*"worker_0.log", "enter")
         await until(pilot, lambda: "step 59" in str(app.screen.query_one("#status", Static).render()))
         await pilot.press("p")
-        assert "paused" in str(app.screen.query_one("#status", Static).render())
+        assert "frozen" in str(app.screen.query_one("#status", Static).render())
 
     play(script, report(finding(), finding(2, severity=Severity.INFO)), start="check")
 

@@ -1,0 +1,96 @@
+"""A training started from the screen: its process, held and let go on, and the last lines of what it writes. It lives in
+a session of its own and writes to a file, so that it can outlive the screen."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections import deque
+from pathlib import Path
+from typing import Optional
+
+import psutil
+
+from doctor.escape import decode, visible
+
+#: lines of output that are kept, and cells of each
+LINES, WIDTH = 500, 400
+#: the file in the run folder that the output goes to; its name is none of a log, or a watch would read it
+SCREEN = "screen.txt"
+#: bytes of it that are read at a time
+BLOCK = 1 << 16
+
+
+class Trainee:
+    """`command` runs until it ends or is told to. Raises OSError when it cannot be started."""
+
+    def __init__(self, command: tuple[str, ...], folder: Path) -> None:
+        self.folder = folder
+        self.lines: deque[str] = deque(maxlen=LINES)
+        self.paused = False
+        folder.mkdir(parents=True, exist_ok=True)
+        self._screen = folder / SCREEN
+        with self._screen.open("ab") as out:
+            self._read = out.tell()
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+            )
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def code(self) -> Optional[int]:
+        return self._process.poll()
+
+    def look(self) -> None:
+        """Takes in what was written since the last look."""
+        try:
+            with self._screen.open("rb") as file:
+                file.seek(self._read)
+                block = file.read(BLOCK)
+        except OSError:
+            return
+        whole = block.rfind(b"\n") + 1 or (len(block) if len(block) == BLOCK else 0)
+        self._read += whole
+        for raw in block[:whole].splitlines():
+            self.lines.append(visible(decode(raw), WIDTH))
+
+    def pause(self) -> None:
+        """Stops all its processes where they are, the watching one first: it must not take the silence for a stall."""
+        self._signal(signal.SIGSTOP, self._tree())
+        self.paused = True
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT, self._tree()[::-1])
+        self.paused = False
+
+    def stop(self) -> None:
+        """As Ctrl-C does: the trainer saves a checkpoint and ends."""
+        if self.paused:
+            self.resume()
+        if self.running:
+            os.killpg(self._process.pid, signal.SIGINT)
+
+    def wait(self) -> None:
+        while self.running:
+            time.sleep(0.1)
+
+    def _tree(self) -> list[psutil.Process]:
+        """The process and all below it, parents first."""
+        try:
+            root = psutil.Process(self._process.pid)
+            return [root, *root.children(recursive=True)]
+        except psutil.Error:
+            return []
+
+    @staticmethod
+    def _signal(number: int, processes: list[psutil.Process]) -> None:
+        for process in processes:
+            try:
+                process.send_signal(number)
+            except psutil.Error:  # it has just ended
+                continue
