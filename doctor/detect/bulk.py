@@ -138,7 +138,9 @@ def _sifted(
                 yield from _one_by_one(stream, block, stop, end)
                 return
         else:
-            same, slow = (int(np.count_nonzero(flags[at - first : stop - first])) for flags in (looked.same, looked.slow))
+            same, slow = (
+                int(np.count_nonzero(flags[at - first : stop - first])) for flags in (looked.same, looked.slow)
+            )
             yield from stream.hold(block.part(at, stop), block.metric(stop - 1), same, slow)
         at = stop
 

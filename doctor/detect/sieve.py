@@ -186,10 +186,10 @@ class Sieve:
         bounds, before = self.bounds, self.before
         good = True
         # a difference, since no two losses are equal that are not finite
-        if before is not None and before.loss is not None and metric.loss is not None:
-            if metric.loss - before.loss == 0:
-                self.same += 1
-                good = self.same < SAME
+        former = before.loss if before is not None else None
+        if former is not None and metric.loss is not None and metric.loss - former == 0:
+            self.same += 1
+            good = self.same < SAME
         if bounds is not None and metric.step_time_ms is not None and metric.step_time_ms > bounds.longest:
             self.slow += 1
             good &= self.slow < SLOW_STEPS

@@ -153,6 +153,11 @@ def encoded(literal: str) -> tuple[bytes, ...]:
     return (raw,) if raw.isascii() else (raw, literal.encode("gb18030"))
 
 
+def certain_texts(atom: Pattern) -> tuple[tuple[bytes, ...], ...]:
+    """Of each of these sets every matching line in UTF-8 holds one text, once it is in lower case."""
+    return tuple(tuple(text.encode("utf-8").lower() for text in texts) for texts in (atom.literals, *atom.needs))
+
+
 def owners(atoms: Sequence[Pattern]) -> dict[bytes, tuple[int, ...]]:
     """Literal in lower case -> the atoms that need it."""
     found: dict[bytes, list[int]] = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Optional
 
 from doctor.match.ordinary import is_ordinary
@@ -278,7 +278,16 @@ def required(source: str) -> tuple[str, ...]:
         texts.append(text.lower() if nocase else text)
     if any(len(raw) < SHORTEST for raw in best):
         return ()
-    return tuple(sorted(set(texts)))
+    return _shortest(texts)
+
+
+def _shortest(texts: Iterable[str]) -> tuple[str, ...]:
+    """The texts without those that hold another of them, in order."""
+    kept: list[str] = []
+    for text in sorted(set(texts), key=len):
+        if not any(other in text for other in kept):
+            kept.append(text)
+    return tuple(sorted(kept))
 
 
 def required_words(source: str) -> tuple[bytes, ...]:
@@ -288,6 +297,26 @@ def required_words(source: str) -> tuple[bytes, ...]:
     if not best or _wordy(best)[0] < SHORTEST:
         return ()
     return tuple(sorted({raw.lower() for raw in best}))
+
+
+#: of the texts that every match holds besides its best literals only so many sets are named
+_MOST_NEEDS = 4
+
+
+def needs(source: str) -> tuple[tuple[str, ...], ...]:
+    """Sets of texts beside `required`: of each set every matching line contains one. All in lower case and to be looked for
+    in the line in lower case; who finds one missing need not try the expression. Not for lines in other encodings than UTF-8."""
+    offered: list[frozenset[bytes]] = []
+    best = _required(parse(source), offered=offered)
+    found: dict[tuple[str, ...], None] = {}
+    for texts in sorted(offered, key=_worth, reverse=True):
+        try:
+            lower = _shortest(raw.lower().decode("utf-8") for raw in texts)
+        except UnicodeDecodeError:  # a part of a character
+            continue
+        if texts != best and all(len(text) > 1 for text in lower):
+            found[lower] = None
+    return tuple(found)[:_MOST_NEEDS]
 
 
 Worth = tuple[int, int, int]
@@ -316,13 +345,19 @@ def _worth(literals: frozenset[bytes]) -> Worth:
 _MOST_SPELLINGS = 24
 
 
-def _required(tree: Any, worth: Callable[[frozenset[bytes]], Worth] = _worth) -> frozenset[bytes]:
-    """Every match of `tree` contains one of these; empty when nothing is certain."""
+def _required(
+    tree: Any,
+    worth: Callable[[frozenset[bytes]], Worth] = _worth,
+    offered: Optional[list[frozenset[bytes]]] = None,
+) -> frozenset[bytes]:
+    """Every match of `tree` contains one of these; empty when nothing is certain. All that were `offered` are so."""
     best: frozenset[bytes] = frozenset()
     run = [b""]
 
     def offer(candidate: frozenset[bytes]) -> None:
         nonlocal best
+        if offered is not None and candidate and b"" not in candidate:
+            offered.append(candidate)
         if candidate and b"" not in candidate and worth(candidate) > worth(best):
             best = candidate
 
@@ -339,13 +374,13 @@ def _required(tree: Any, worth: Callable[[frozenset[bytes]], Worth] = _worth) ->
         if spellings is not None:
             run = list(spellings)
         elif name == "SUBPATTERN":
-            offer(_required(value[3], worth))
+            offer(_required(value[3], worth, offered))
         elif name == "BRANCH":
             branches = [_required(branch, worth) for branch in value[1]]
             if all(branches):
                 offer(frozenset().union(*branches))
         elif name in ("MAX_REPEAT", "MIN_REPEAT") and value[0] >= 1:
-            offer(_required(value[2], worth))
+            offer(_required(value[2], worth, offered))
     offer(frozenset(run))
     return best
 

@@ -9,15 +9,15 @@ from doctor.match.textrule import Condition, Match, Pattern, TextRule
 from doctor.rule import Rule
 
 #: raise when the form of the rows changes
-FORM = 6
+FORM = 7
 
 
 def _pattern_row(pattern: Pattern) -> list[Any]:
-    return [pattern.regex, list(pattern.literals), pattern.nocase]
+    return [pattern.regex, list(pattern.literals), pattern.nocase, [list(texts) for texts in pattern.needs]]
 
 
 def _pattern(row: list[Any]) -> Pattern:
-    return Pattern(row[0], tuple(row[1]), row[2])
+    return Pattern(row[0], tuple(row[1]), row[2], tuple(map(tuple, row[3])))
 
 
 def _condition_row(condition: Condition) -> list[Any]:

@@ -244,7 +244,7 @@ class _Reader:
         for what in regex.problems(source, searched):
             raise self.error(key, f"{source!r} {what}")
         literals = regex.required(source) if searched else ()
-        return Pattern(source, literals, source.startswith("(?i)"))
+        return Pattern(source, literals, source.startswith("(?i)"), regex.needs(source) if searched else ())
 
     def condition(self, value: Any, within: int, key: str) -> Condition:
         if isinstance(value, str):

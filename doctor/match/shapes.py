@@ -16,7 +16,7 @@ from typing import Any, Optional
 import ahocorasick_rs
 
 from doctor.match import regex
-from doctor.match.finder import Finder, owners
+from doctor.match.finder import Finder, certain_texts, owners
 from doctor.match.line import pieces
 from doctor.match.textrule import Pattern
 
@@ -47,6 +47,7 @@ class ShapeFinder:
         self._words = words
         self._atoms = atoms
         self._blind: dict[int, Any] = {}
+        self._texts: dict[int, tuple[tuple[bytes, ...], ...]] = {}
         #: shape -> the patterns that can match it, `_WORD` among them
         self._shapes: dict[bytes, tuple[int, ...]] = {}
         self._bytes = 0
@@ -115,7 +116,7 @@ class ShapeFinder:
             shape = shapes[number]
             # The digits of a Chinese character of four bytes are no digits: such a line is looked at each time.
             sure = _is_utf8(shape)
-            parts = pieces(shape)
+            parts = [(part, part.lower()) for part in pieces(shape)]
             out[number] = tuple(
                 atom
                 for atom in sorted(atoms)
@@ -125,11 +126,20 @@ class ShapeFinder:
             )
         return out
 
-    def _fits(self, atom: int, parts: list[bytes]) -> bool:
+    def _fits(self, atom: int, parts: list[tuple[bytes, bytes]]) -> bool:
+        """Whether a pattern can match a line of which these are the parts, as they are and in lower case."""
+        texts = self._texts.get(atom)
+        if texts is None:
+            texts = self._texts[atom] = tuple(
+                tuple(word.translate(_MASK) for word in words) for words in certain_texts(self._atoms[atom])
+            )
+        left = [part for part, lower in parts if all(any(word in lower for word in words) for words in texts)]
+        if not left:
+            return False
         compiled = self._blind.get(atom)
         if compiled is None:
             compiled = self._blind[atom] = regex.blind(self._atoms[atom].regex)
-        return any(compiled.search(part) is not None for part in parts)
+        return any(compiled.search(part) is not None for part in left)
 
 
 def _owners(atoms: Sequence[Pattern]) -> dict[bytes, list[int]]:

@@ -19,11 +19,13 @@ WITHIN = 40
 @dataclass(frozen=True)
 class Pattern:
     """One way a line can look: a regular expression on the bytes of the line, and literals of which every
-    matching line contains at least one (in lower case when `nocase`; none when it is tried on lines found otherwise)."""
+    matching line contains at least one (in lower case when `nocase`; none when it is tried on lines found otherwise).
+    `needs` are further sets of texts in lower case, of each of which it contains one as well."""
 
     regex: str
     literals: tuple[str, ...]
     nocase: bool = False
+    needs: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def _rules() -> Iterator[TextRule]:
     nothing = Text("a mark", "标记")
     for number, (name, sources) in enumerate(sorted(_MARKS.items()), 1):
         rule = Rule(f"{_PREFIX}{number:03d}", name, Severity.INFO, "other", nothing, nothing, nothing)
-        patterns = tuple(Pattern(source, regex.required(source)) for source in sources)
+        patterns = tuple(Pattern(source, regex.required(source), needs=regex.needs(source)) for source in sources)
         yield TextRule(rule, "training", match=Match(patterns))
 
 

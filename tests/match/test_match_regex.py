@@ -96,6 +96,26 @@ def test_every_match_contains_a_required_literal(parts: list[str], nocase: bool,
     literals = [literal.encode() for literal in regex.required(source)]
     matched = found.group().lower() if nocase else found.group()
     assert any(literal in matched for literal in literals), (source, text, literals)
+    lower = found.group().lower()
+    for texts in regex.needs(source):
+        assert any(word.encode() in lower for word in texts), (source, text, texts)
+
+
+@pytest.mark.parametrize(
+    ("source", "needs"),
+    [
+        (r"EI0006.{0,80}[Gg]etting socket times out", (("ei0006",),)),
+        (r"[Pp]arameter.{0,80}(?:duplicate|repeat)(?:d|s)?", (("parameter",),)),
+        (r"(?:ab)?needle.{0,8}(?:x|yy)?", ()),
+    ],
+)
+def test_what_else_every_match_holds(source: str, needs: tuple[tuple[str, ...], ...]) -> None:
+    assert regex.needs(source) == needs
+
+
+def test_a_literal_that_holds_another_says_nothing_more() -> None:
+    assert regex.required("unknown tokens?") == ("unknown token",)
+    assert regex.required("(?:out of memory|not out of memory)") == ("out of memory",)
 
 
 @pytest.mark.parametrize("text", [b"a" * 8192, b"x needle " * 900, b"\t" * 8192, b"needle" + b"0" * 8192])
