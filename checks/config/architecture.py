@@ -105,7 +105,7 @@ def dropout_integer(plan: Plan) -> Iterator[Finding]:
         id="CFG-MOD-010",
         name="norm-epsilon-out-of-range",
         severity=Severity.WARNING,
-        category="nan-overflow",
+        category="config",
         title=Text("{key} {value} is no usual epsilon", "{key} 为 {value}，不是常见的 epsilon"),
         why=Text(
             "It keeps a division from failing: zero or less divides by zero, a large one flattens the norm. Usual: 1e-5, 1e-6.",

@@ -208,6 +208,9 @@ def columns_missing(plan: Plan) -> Iterator[Finding]:
             severity=Severity.WARNING if bare else None,
             key=columns.key,
         )
+    for item in columns.sequence:
+        if item.text is not None and not item.words:
+            yield columns_missing.finding(evidence=seen(plan, item, columns, expected="a column's name"), key=item.key)
 
 
 @check(
@@ -231,6 +234,9 @@ def columns_missing(plan: Plan) -> Iterator[Finding]:
 def unknown_column(plan: Plan) -> Iterator[Finding]:
     from doctor.plan.names import nearest
 
+    if plan.dialect is Dialect.PYNATIVE:
+        yield from _no_inputs(plan)
+        return
     for columns in (plan.data.columns, plan.data.construct_columns):
         for item in columns.sequence:
             word = item.words
@@ -242,6 +248,40 @@ def unknown_column(plan: Plan) -> Iterator[Finding]:
                         fixes=(change(plan, item, hint),),
                         name=shown(item),
                     )
+
+
+#: what the networks of pynative/base_models/gpt/gpt_model.py take by name (2.0 and 2.1)
+_INPUTS = (
+    "input_ids",
+    "labels",
+    "attention_mask",
+    "loss_mask",
+    "position_ids",
+    "actual_seq_len",
+    "decoder_input",
+)
+
+
+def _no_inputs(plan: Plan) -> Iterator[Finding]:
+    """Columns that are no input of the network: PyNative passes every column to it by name."""
+    from doctor.plan.names import nearest
+
+    columns = plan.data.columns
+    lacking = [name for name in _INPUTS if name not in {item.words for item in columns.sequence}]
+    for item in columns.sequence:
+        if item.words and item.words not in _INPUTS:
+            hint = nearest(item.words, lacking, 0.6)
+            yield unknown_column.finding(
+                Text(
+                    f"PyNative passes the columns to the network by name, which takes {', '.join(_INPUTS[:6])}: any "
+                    "other name is an unexpected argument.",
+                    f"PyNative 按列名把数据传给网络，网络接受 {', '.join(_INPUTS[:6])}，其他列名会报参数错误。",
+                ),
+                evidence=seen(plan, item, columns, expected=hint),
+                fixes=(change(plan, item, hint),) if hint else None,
+                severity=Severity.ERROR,
+                name=shown(item),
+            )
 
 
 _COLUMNS = frozenset(

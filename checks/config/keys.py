@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Optional
 
 from doctor.check import check
@@ -17,9 +18,9 @@ from doctor.checks.config.judge import (
 )
 from doctor.checks.config.spelling import home, meant, one_slip, same_in_other_words
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
-from doctor.plan.names import arguments, registered
+from doctor.plan.names import arguments, expand_spans, registered, releases, version_key
 from doctor.plan.plan import Dialect, Plan
-from doctor.plan.schema import open_sections, section_specs, sections, strict_keys
+from doctor.plan.schema import open_sections, section_specs, sections, strict_keys, taken_by_release
 from doctor.plan.value import Value
 from doctor.rule import Rule
 
@@ -186,6 +187,45 @@ def unknown_key_refused(plan: Plan) -> Iterator[Finding]:
                 fixes=cures(plan, value, hint),
                 key=value.key,
             )
+        yield from _of_other_releases(plan, section)
+
+
+@cache
+def known_templates() -> frozenset[str]:
+    """The releases whose ConfigTemplate refuses what it does not name."""
+    return frozenset(version for version in releases() if version_key(version) >= version_key("1.6.0"))
+
+
+def _of_other_releases(plan: Plan, section: str) -> Iterator[Finding]:
+    """Keys that the section has in other releases and refuses in this one."""
+    spans, known = taken_by_release(section), releases()
+    if not any(plan.release.has(expand_spans(span, known)) for span in spans.values()):
+        return
+    for name, value in plan.root.get(*section.split(".")).mapping.items():
+        span = spans.get(name)
+        if span is None and not plan.release.has(known_templates()):
+            continue
+        if span is not None and plan.release.has(expand_spans(span, known)):
+            continue
+        if span is None and name not in section_specs(plan.dialect, section):
+            continue
+        have = (
+            Text(f"It is in {span} only.", f"仅存在于 {span}。")
+            if span
+            else Text("It went with 1.6.", "1.6 起已取消。")
+        )
+        release = plan.release.describe()
+        yield unknown_key_refused.finding(
+            because(
+                unknown_key_refused,
+                f"{section} of {release.en} does not take {name}. {have.en}",
+                f"{release.zh} 的 {section} 不接受 {name}。{have.zh}",
+            ),
+            evidence=at_name(plan, value, None),
+            fixes=cures(plan, value, None),
+            severity=None if plan.release.certain else Severity.WARNING,
+            key=value.key,
+        )
 
 
 @check(

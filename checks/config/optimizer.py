@@ -215,7 +215,8 @@ def clip_small(plan: Plan) -> Iterator[Finding]:
             "A limit below zero turns every gradient round, or is refused: the loss rises. Usual: 1.0.",
             "上限小于零会使梯度反向，或直接报错：损失会上升。常用 1.0。",
         )
-        # pynative/trainer/utils.py of 2.0 and 2.1 scales by max_norm / norm whatever the limit is
+        # pynative/trainer/utils.py _calculate_global_grad_norm of 2.0 and 2.1 scales by max_norm / norm whatever the
+        # limit is, and trainer.py calls it in every step: the comment "if value > 0" of its config is not what it does
         nothing = Text(
             "PyNative multiplies every gradient by limit / norm: a limit of 0 makes all of them 0, it does not switch "
             "clipping off. Usual: 1.0.",
@@ -225,9 +226,14 @@ def clip_small(plan: Plan) -> Iterator[Finding]:
             turned if number < 0 else nothing if number == 0 and plan.dialect is Dialect.PYNATIVE else None,
             evidence=seen(plan, value, expected=1.0),
             fixes=(change(plan, value, 1.0),),
-            severity=Severity.ERROR if number < 0 or (number == 0 and plan.dialect.graph) else None,
+            severity=Severity.ERROR if number < 0 or (number == 0 and _stops_all(plan)) else None,
             value=shown(value),
         )
+
+
+def _stops_all(plan: Plan) -> bool:
+    """Whether a limit of 0 is known to make every gradient 0 in the release of the file."""
+    return plan.dialect.graph or (plan.release.certain and plan.release.before("2.2"))
 
 
 @check(

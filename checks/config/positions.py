@@ -196,6 +196,10 @@ def _hybrid_faults(plan: Plan) -> Iterator[tuple[Text, tuple[Value, ...]]]:
             yield Text(f"A compression ratio is {shown(odd[0])}.", f"存在压缩率 {shown(odd[0])}。"), (odd[0],)
 
 
+#: the part of a head that rotary embedding turns, where the model says so itself
+_ROTARY = ("qk_pos_emb_head_dim", "rotary_dim")
+
+
 @check(
     Rule(
         id="CFG-MOD-020",
@@ -213,7 +217,13 @@ def _hybrid_faults(plan: Plan) -> Iterator[tuple[Text, tuple[Value, ...]]]:
 @applies(MODELS)
 def odd_head(plan: Plan) -> Iterator[Finding]:
     model = plan.model
+    turned = [model.field(name) for name in _ROTARY]
+    for value in turned:
+        if value.count is not None and value.count % 2:
+            yield odd_head.finding(evidence=seen(plan, value, expected="an even number"), width=value.count)
     own = model.field("kv_channels")
+    if any(value.given for value in turned) and own.count is None and multi_latent(plan):
+        return
     if own.count is None and (model.hidden.count is None or model.heads.count is None or multi_latent(plan)):
         raise Skip(Text("the head size is not known here", "此处不知道头宽度"))
     if own.count is None and (model.hidden.count or 0) % (model.heads.count or 1):

@@ -73,8 +73,6 @@ def _named(plan: Plan) -> Iterator[tuple[Value, str]]:
             continue
         if not plan.trains and value.key.split(".")[0].split("[")[0] in _TRAINING_SECTIONS:
             continue
-        if value.key.startswith("eval") and not plan.root.get("do_eval").on and plan.trains:
-            continue
         yield value, kind
     if not plan.trains:
         for path, kind in ((("processor", "tokenizer", "type"), "tokenizer"), (("processor", "type"), "processor")):
@@ -95,6 +93,11 @@ _TRAINING_SECTIONS = frozenset(
         "metric",
     )
 )
+
+
+def _idle(plan: Plan, value: Value) -> bool:
+    """Whether the part is built only once somebody asks for an evaluation."""
+    return value.key.startswith("eval") and plan.trains and not plan.root.get("do_eval").on
 
 
 def _registers_itself(plan: Plan) -> bool:
@@ -151,7 +154,7 @@ def unknown_class(plan: Plan) -> Iterator[Finding]:
             Text(f"{unknown_class.rule.why.en}{ask.en}", f"{unknown_class.rule.why.zh}{ask.zh}"),
             evidence=seen(plan, value, expected=hint),
             fixes=fixes,
-            severity=None if hint and kind != "processor" else Severity.WARNING,
+            severity=None if hint and kind != "processor" and not _idle(plan, value) else Severity.WARNING,
             name=shown(value),
         )
         yield worded(found, kind=words)
@@ -201,7 +204,7 @@ def not_in_release(plan: Plan) -> Iterator[Finding]:
             ),
             evidence=seen(plan, value, expected=successor if fits else None),
             fixes=fixes or None,
-            severity=None if plan.release.certain else Severity.WARNING,
+            severity=None if plan.release.certain and not _idle(plan, value) else Severity.WARNING,
             name=name.text,
         )
         yield worded(found, release=described)

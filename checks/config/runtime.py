@@ -112,6 +112,37 @@ def device_id(plan: Plan) -> Iterator[Finding]:
         )
 
 
+#: of one server: 8 as a rule, 16 in an Atlas 800T A3 or 900 A3 SuperPoD node
+_MOST_DEVICES = 16
+
+
+@check(
+    Rule(
+        id="CFG-CTX-021",
+        name="device-id-beyond-server",
+        severity=Severity.ERROR,
+        category="config",
+        title=Text("No server has a device {value}", "单台服务器没有 {value} 号设备"),
+        why=Text(
+            "Devices are numbered from 0 on each server, which holds 8 or 16: setting the device fails. With "
+            "use_parallel the launcher gives each process its device and this number is passed over.",
+            "设备号在每台服务器上从 0 编号，单机 8 或 16 个设备，设置设备时会失败；use_parallel 时由启动器分配设备，该值不起作用。",
+        ),
+        fix=Text("Use 0, or the number that npu-smi info shows.", "使用 0，或 npu-smi info 中显示的设备号。"),
+    )
+)
+@applies(RUNS)
+def device_beyond(plan: Plan) -> Iterator[Finding]:
+    value = plan.context.device_id
+    if value.whole is not None and _MOST_DEVICES <= value.whole <= 4095:
+        yield device_beyond.finding(
+            evidence=seen(plan, value, expected=f"0 to {_MOST_DEVICES - 1}"),
+            fixes=(change(plan, value, 0),),
+            severity=Severity.WARNING if plan.parallel.enabled.on else None,
+            value=shown(value),
+        )
+
+
 _MEMORY = re.compile(r"\d+(\.\d+)?GB")
 
 

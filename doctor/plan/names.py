@@ -63,7 +63,7 @@ def registered(kind: str) -> dict[str, Name]:
     known = releases()
     every = frozenset(known)
     found = {
-        name: Name(name, _expand(spans, known), "mindformers")
+        name: Name(name, expand_spans(spans, known), "mindformers")
         for name, spans in table["registered"].get(kind, {}).items()
     }
     for name in (*table["mindspore"].get(kind, ()), *table["aliases"].get(kind, ())):
@@ -82,7 +82,8 @@ def arguments(kind: str, name: str) -> Optional[tuple[frozenset[str], bool]]:
     return frozenset(text.lstrip("*").split()), text.startswith("*")
 
 
-def _expand(spans: str, known: tuple[str, ...]) -> frozenset[str]:
+def expand_spans(spans: str, known: tuple[str, ...]) -> frozenset[str]:
+    """The releases of `1.0.0-1.3.2,2.0.0`."""
     have: set[str] = set()
     for span in spans.split(","):
         first, _, last = span.partition("-")

@@ -344,8 +344,8 @@ _JSON_NUMBER = re.compile(r"-?\d+(\.\d+)?[eE][+-]?\d+")
 
 
 class _Walker:
-    """Builds values from nodes. A node that is reached twice is an alias: collections are shared, scalars get
-    the place of their use and remember the anchor."""
+    """Builds values from nodes. A node that is reached twice is an alias: it gets the place of its use and remembers the
+    anchor; what a collection holds is shared and stays where it is written."""
 
     def __init__(self, places: _Places, problems: list[Problem], json: bool = False) -> None:
         self._places = places
@@ -358,9 +358,9 @@ class _Walker:
         identity = id(node)
         known = self._done.get(identity)
         if known is not None:
-            if known.is_scalar and named is not None:
-                return replace(known, location=replace(named, key=key), named=named, origin=known.location)
-            return known
+            if named is None:
+                return known
+            return replace(known, location=replace(named, key=key), named=named, origin=known.location)
         if identity in self._open:
             place = named or self._places.of(node.start_mark, key)
             self._problems.append(Problem("recursion", place, key))

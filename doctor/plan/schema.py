@@ -70,7 +70,7 @@ def section_specs(dialect: Dialect, section: str) -> Mapping[str, Spec]:
 
 @cache
 def sections(dialect: Dialect) -> tuple[str, ...]:
-    """The sections that are known, outer ones first."""
+    """The sections that are known, outer ones first; of one that ends in `[]` each item of the list is meant."""
     if dialect is Dialect.HUGGINGFACE:
         return ("",)
     table = read_table("config-keys")
@@ -82,6 +82,13 @@ def sections(dialect: Dialect) -> tuple[str, ...]:
 def strict_keys(section: str) -> frozenset[str]:
     """The keys that a section may hold and no others, from MindFormers 1.6 on (its ConfigTemplate)."""
     return frozenset(read_table("config-keys")["strict"].get(section, "").split())
+
+
+@cache
+def taken_by_release(section: str) -> Mapping[str, str]:
+    """Key -> the releases that take it (`1.2.0-2.1.0`), of a section that refuses any other; empty for other sections."""
+    found: Mapping[str, str] = read_table("config-keys")["refusing"].get(section, {})
+    return found
 
 
 @cache
@@ -99,14 +106,15 @@ def open_sections() -> frozenset[str]:
 def known_values(root: Value, dialect: Dialect) -> Iterator[tuple[Value, Spec]]:
     """Every setting of the file that the tables know, with its spec."""
     for section in sections(dialect):
-        here = root.get(*section.split(".")) if section else root
-        mapping = here.mapping
-        if mapping:
-            specs = section_specs(dialect, section)
-            for name, value in mapping.items():
-                spec = specs.get(name)
-                if spec is not None and "any" not in spec.kinds:
-                    yield value, spec
+        place = section[:-2] if section.endswith("[]") else section
+        here = root.get(*place.split(".")) if section else root
+        for part in here.sequence if place != section else (here,):
+            if part.mapping:
+                specs = section_specs(dialect, section)
+                for name, value in part.mapping.items():
+                    spec = specs.get(name)
+                    if spec is not None and "any" not in spec.kinds:
+                        yield value, spec
 
 
 FALSE_WORDS = frozenset(("false", "no", "off", "0", "none", "n", "f"))

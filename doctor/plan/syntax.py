@@ -62,7 +62,54 @@ def slip(text: str, error: yaml.MarkedYAMLError) -> Slip:
         return Slip(opened, "open-bracket")
     if "simple key" in context or "end of stream" in problem:
         return Slip(opened, "missing-colon")
-    return Slip(at, "indentation" if "block" in context or "mapping values" in problem else "other")
+    if "block" in context or "mapping values" in problem:
+        return Slip(_stepped_out(lines, at), "indentation")
+    return Slip(at, "other")
+
+
+def _stepped_out(lines: Sequence[str], at: int) -> int:
+    """The line that left its column, where the parser stopped at `at`: that line itself, or one above it.
+
+    Of a setting that has a value and a deeper line below it one is out of place: the neighbours tell which. Of a
+    section whose lines stand in two columns the fewer are out of place."""
+    above = _content_above(lines, at)
+    if above is None:
+        return at
+    here, upper = _indent(lines[at]), _indent(lines[above])
+    if upper < here:
+        before = _content_above(lines, above)
+        if before is None:
+            return at
+        if _opens(lines[above]):
+            return at
+        opened = _indent(lines[before]) == upper and _opens(lines[before])
+        return above if _indent(lines[before]) >= here or opened else at
+    if upper == here:
+        return at
+    first: Optional[int] = above
+    last, deeper = above, 0
+    while first is not None and _indent(lines[first]) > here:
+        deeper += _indent(lines[first]) == upper
+        last, first = first, _content_above(lines, first)
+    if first is None or not _opens(lines[first]) or _indent(lines[first]) >= here:
+        return at
+    same = 1
+    for line in range(at + 1, len(lines)):
+        if lines[line].strip() and not lines[line].lstrip().startswith("#"):
+            if _indent(lines[line]) < here:
+                break
+            same += _indent(lines[line]) == here
+    return last if deeper == 1 and same > 1 else at
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _opens(line: str) -> bool:
+    """Whether a line names a section and leaves its value to the lines below."""
+    word = _without_comment(line).strip()
+    return word.endswith(":") or bool(re.search(r":\s+[&!]\S+$", word))
 
 
 def _content_above(lines: Sequence[str], at: int) -> Optional[int]:

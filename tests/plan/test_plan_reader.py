@@ -187,3 +187,13 @@ def test_utf16_is_named(encoding: str) -> None:
     mark = b"\xfe\xff" if encoding == "utf-16-be" else b""
     with pytest.raises(UsageError, match="UTF-16"):
         parse(mark + "seed: 1\n".encode(encoding), Path("config.yaml"))
+
+
+def test_an_alias_of_a_section_has_the_place_of_its_use_and_remembers_the_anchor() -> None:
+    document = parse(b"a: &s\n  b: 1\nc:\n  d: *s\n", Path("run.yaml"))
+    used = document.root.get("c", "d")
+    assert (used.key, used.location.line) == ("c.d", 4)
+    assert used.origin is not None and used.origin.line == 1
+    inner = used.get("b")
+    assert (inner.key, inner.location.line) == ("a.b", 2)
+    assert [item.key for item in document.root.walk()].count("a.b") == 1

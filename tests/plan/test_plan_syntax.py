@@ -77,3 +77,28 @@ def test_any_text_has_its_slip_inside_the_file(text: str, name: str) -> None:
         return
     for problem in document.problems:
         assert 1 <= (problem.location.line or 0) <= text.count("\n") + 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        # a setting fell out of its section; the parser stops at the next one
+        (["a:", "  b: 1", "c: 2", "  d: 3", "  e: 4"], 3),
+        (["a:", "b: 1", "  c: 2", "  d: 3"], 2),
+        (["a: &a", "b: 1  # of a", "  c: 2"], 2),
+        (["x: 1", "a:", "  p:", "    b: 1", "  c: 2", "    d: 3"], 5),
+        # a setting went too deep
+        (["a:", "  b: 1", "    c: 2", "  d: 3"], 3),
+        (["a:", "    b: 1", "  c: 2", "  d: 3"], 2),
+        (["x: 1", "  y: 2", "z: 3"], 2),
+        # two went in, one stayed
+        (["a:", "    b: 1", "    c: 2", "  d: 3", "e: 4"], 4),
+        # a second colon
+        (["a:", "  b: 1 (old: 4)", "  c: 2"], 2),
+        (["a:", "  # note", "  b: 1", "", "c: 2", "  # more", "  d: 3"], 5),
+    ],
+)
+def test_a_slip_of_indentation_is_named_where_it_is(rows: list[str], line: int) -> None:
+    document = parse("\n".join(rows).encode(), Path("run.yaml"), forgiving=True)
+    (problem,) = document.problems
+    assert problem.location.line == line

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
 from read_mindformers import TABLE, arguments_of, constructors
+from read_sections import refusing
 
 from doctor.plan.names import read_table
 from doctor.trainer.arguments import TrainingArguments
@@ -40,6 +42,33 @@ def test_the_table_of_constructors_is_what_the_wheels_say() -> None:
         pytest.skip("NOT TESTED AGAINST THE WHEELS: run tests/checks/config/test_config_official.py once to fetch them")
     table = json.loads(TABLE.read_text("utf-8"))
     assert table["arguments"]["config"] == arguments_of(wheels, "config")
+
+
+@pytest.mark.heavy
+def test_the_keys_of_refusing_sections_are_what_the_wheels_say() -> None:
+    folder = Path.home() / ".cache" / "mindspore-doctor" / "wheels"
+    wheels = sorted(folder.glob("mindformers-*.whl"))
+    if len(wheels) < len(read_table("mindformers-names")["releases"]):
+        pytest.skip("NOT TESTED AGAINST THE WHEELS: run tests/checks/config/test_config_official.py once to fetch them")
+    assert read_table("config-keys")["refusing"] == refusing(wheels)
+
+
+def test_keys_that_a_class_attribute_or_a_pop_declares(tmp_path: Path) -> None:
+    old, new = tmp_path / "mindformers-1.0.0-py3.whl", tmp_path / "mindformers-1.6.0-py3.whl"
+    with zipfile.ZipFile(old, "w") as archive:
+        archive.writestr(
+            "mindformers/modules/transformer/transformer.py",
+            "class TransformerOpParallelConfig:\n def __init__(self, data_parallel=1, recompute=None): raise SystemExit",
+        )
+        archive.writestr("mindformers/core/parallel_config.py", "config.parallel_config.pop('mem_coeff', 0.1)")
+    with zipfile.ZipFile(new, "w") as archive:
+        archive.writestr(
+            "mindformers/tools/register/template.py",
+            "class P(Config):\n data_parallel = 1\n seq_split_num = 1\n _name = 'parallel_config'",
+        )
+    assert refusing([new, old]) == {
+        "parallel_config": {"data_parallel": "1.0.0-1.6.0", "mem_coeff": "1.0.0", "seq_split_num": "1.6.0"}
+    }
 
 
 def test_choices_of_the_built_in_trainer_are_its_own() -> None:

@@ -658,7 +658,68 @@ BAD: tuple[Case, ...] = (
     ),
 )
 
+BAD += (
+    # ids, words and patterns
+    Case("CFG-CTX-021", "legacy", {"context.device_id": 99}),
+    Case("CFG-KEY-023", "mcore", {f"{_D}.data_loader.load_func": "load_from_disc"}),
+    Case("CFG-KEY-023", "pynative", {f"{_D}.dataloader.load_func": "from_disk"}),
+    Case("CFG-KEY-023", "mcore", {f"{_M}.moe_token_drop_policy": "prob"}),
+    Case("CFG-KEY-023", "pynative", {"model.moe_token_drop_policy": "prob"}),
+    Case("CFG-KEY-023", "legacy", {"parallel.communi_parallel_mode": "same_sever_group_parallel"}),
+    Case("CFG-KEY-023", "legacy", {"parallel.parallel_optimizer_config": {"optimizer_level": "level4"}}),
+    Case("CFG-KEY-023", "legacy", {"context.exec_order": "BFS"}),
+    Case("CFG-KEY-023", "legacy", {"context.jit_level": "o1"}),
+    Case("CFG-KEY-023", "legacy", {f"{_D}.data_loader.shuffle": "random"}),
+    Case(
+        "CFG-KEY-023",
+        "mcore",
+        {f"{_D}.data_loader.handler": [{"type": "PackingHandler", "seq_length": 4096, "pack_strategy": "packed"}]},
+    ),
+    Case("CFG-KEY-023", "predict", {"processor.return_tensors": "mindspore"}),
+    Case(
+        "CFG-KEY-024",
+        "legacy",
+        {f"{_M}.pet_config": {"pet_type": "lora", "lora_rank": 8, "lora_alpha": 16, "target_modules": "*wq|*wv"}},
+    ),
+    Case("CFG-KEY-024", "pynative", {"lora_config": {"target_modules": ".*(linear_qkv"}}),
+    Case("CFG-KEY-024", "pynative", {"lora_config": {"target_modules": ".*", "exclude_layers": "[0-"}}),
+    Case("CFG-KEY-024", "legacy", {"recompute_config.select_recompute": ["feed_forward\\.(mul"]}),
+    Case("CFG-MOD-020", "pynative", {"model.qk_rope_head_dim": 63, "model.multi_latent_attention": True}),
+    Case("CFG-DAT-018", "pynative", {f"{_D}.dataloader.column_names": ["input_ids", "label"]}),
+    Case("CFG-DAT-018", "pynative", {f"{_D}.dataloader.column_names": ["tokens", "labels"]}),
+    Case("CFG-DAT-017", "legacy", {f"{_D}.input_columns": ["", "labels"]}),
+    # what other releases take
+    Case("CFG-KEY-001", "legacy", {f"{_P}.context_parallel": 1}, release="1.1.0"),
+    Case("CFG-KEY-001", "legacy", {f"{_P}.seq_split_num": 1}, release="1.3.0"),
+    Case("CFG-KEY-001", "mcore", {"runner_config.has_trained_epoches": 0}),
+    Case(
+        "CFG-REG-001",
+        "legacy",
+        {"eval_dataset": {"data_loader": {"type": "Minddataset"}, "input_columns": ["input_ids"]}},
+    ),
+    Case("CFG-TYP-001", "mcore", {f"{_D}.data_loader.handler": [{"type": "PackingHandler", "seq_length": "4096"}]}),
+)
+
 GOOD: tuple[Case, ...] = (
+    Case("CFG-CTX-021", "legacy", {"context.device_id": 15}),
+    Case("CFG-KEY-023", "mcore", {f"{_D}.data_loader.load_func": "load_from_disk"}),
+    Case("CFG-KEY-023", "mcore", {f"{_M}.moe_token_drop_policy": False}),
+    # a research folder's own optimizer, and a pipeline's words where the run trains
+    Case("CFG-KEY-023", "legacy", {"optimizer.fused_algo": "lion", "optimizer.auto_register": "my.Lion"}),
+    Case("CFG-KEY-023", "legacy", {"processor.return_tensors": "mindspore"}),
+    Case("CFG-KEY-024", "legacy", {f"{_M}.pet_config": {"pet_type": "lora", "target_modules": ".*wq|.*wk|.*w[1-3]"}}),
+    Case("CFG-KEY-024", "legacy", {"recompute_config.select_recompute": {"feed_forward\\.w[12]": [1, 0]}}),
+    Case("CFG-MOD-020", "pynative", {"model.qk_rope_head_dim": 64}),
+    Case(
+        "CFG-DAT-018",
+        "pynative",
+        {f"{_D}.dataloader.column_names": ["input_ids", "labels", "loss_mask", "position_ids"]},
+    ),
+    # the trainer reads the schedule in lower case
+    Case("CFG-PIP-009", "pynative", {"parallelism.pipeline_parallel_schedule": "1F1B"}),
+    Case("CFG-KEY-001", "legacy", {f"{_P}.context_parallel": 1}, release="1.3.2"),
+    Case("CFG-KEY-001", "mcore", {f"{_P}.seq_split_num": 1}),
+    Case("CFG-OPT-011", "pynative", {"training.max_norm": 0.5}),
     Case("CFG-PAR-001", "legacy", {f"{_P}.data_parallel": 1, "parallel.parallel_mode": 2}),
     Case("CFG-PAR-001", "legacy", {f"{_P}.data_parallel": 1, "parallel.parallel_mode": 0}),
     Case("CFG-PAR-004", "glm", {f"{_P}.model_parallel": 8, f"{_P}.data_parallel": 1}),

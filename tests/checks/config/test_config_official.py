@@ -12,16 +12,20 @@ import subprocess
 import sys
 import zipfile
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import config_slips_first  # noqa: F401 - registers its kinds
+import config_slips_second  # noqa: F401
 import pytest
 import yaml
 from config_mutations import HELD_OUT, WRITTEN_FOR, Mutation, devices_of, mutations
+from config_slips import KINDS, Page, Slip, slips
 
 from doctor import registry
-from doctor.finding import Severity
+from doctor.finding import Finding, Severity
 from doctor.plan.build import plan_of
 from doctor.plan.reader import parse
 from doctor.runner import run_checks
@@ -164,7 +168,9 @@ def _put(into: dict[str, Any], new: dict[str, Any]) -> None:
 
 
 def _judge(item: Official, text: str) -> tuple[Any, ...]:
-    plan = plan_of(parse(text.encode("utf-8"), item.path), devices=item.devices, mindformers=item.release)
+    plan = plan_of(
+        parse(text.encode("utf-8"), item.path, forgiving=True), devices=item.devices, mindformers=item.release
+    )
     outcomes = run_checks(registry.checks("config"), plan)
     crashed = [(item.release, item.name, outcome.rule) for outcome in outcomes if outcome.state == "crashed"]
     assert not crashed, crashed
@@ -205,6 +211,67 @@ def test_faults_in_official_configs_are_flagged_at_their_key_and_line(
         ):
             missed.append(f"{item.release}/{item.name} {mutation.kind}: {mutation.note} (line {mutation.line})")
     assert len(missed) <= 0.02 * len(drawn), f"{len(missed)} of {len(drawn)} missed: " + "; ".join(missed)
+
+
+#: slips that are named otherwise than the generator wants, each looked at
+MISSED = {
+    # a fragment that others complete lists one callback as a bare word
+    ("callback_as_word", "configs/txtcls/task_config/runner.yaml"),
+}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("series", [1, 2])
+def test_slips_of_the_pen_are_named_where_they_are(series: int, officials: tuple[Official, ...]) -> None:
+    pages = [
+        (item, Page(item.text, tuple(map(int, item.release.split(".")))))
+        for item in officials
+        if "base_config" not in item.text
+    ]
+    total, missed = 0, []
+    before: dict[Path, set[tuple[str, Any]]] = {}
+    for name in [name for name, (_, _, number) in KINDS.items() if number == series]:
+        for item, slip in _slips_of(name, pages):
+            if item.path not in before:
+                before[item.path] = {_told(finding) for finding in _judge(item, item.text)}
+            total += 1
+            found = [finding for finding in _judge(item, slip.text) if _told(finding) not in before[item.path]]
+            if not any(_names(finding, slip) for finding in found) and (name, item.name) not in MISSED:
+                missed.append(f"{item.release}/{item.name} {name}: {slip.note} (line {sorted(slip.lines)})")
+    assert total >= 250
+    assert len(missed) <= 0.005 * total, f"{len(missed)} of {total} missed: " + "; ".join(missed)
+
+
+def _told(finding: Finding) -> tuple[str, Any]:
+    return finding.rule, finding.place.key if finding.place else None
+
+
+def _names(finding: Finding, slip: Slip) -> bool:
+    """Whether a finding that is no mere note has the category, a line and a key of the slip."""
+    return (
+        finding.severity.at_least(Severity.WARNING)
+        and finding.category in slip.categories
+        and any(each.line in slip.lines and (not slip.keys or each.key in slip.keys) for each in finding.evidence)
+    )
+
+
+def _slips_of(name: str, pages: list[tuple[Official, Page]], each: int = 8) -> Iterator[tuple[Official, Slip]]:
+    """Slips of one kind, taken from one release after the other."""
+    rng = random.Random(f"{SEED}{name}")
+    order = list(pages)
+    rng.shuffle(order)
+    turns: dict[str, int] = {}
+    ranked = []
+    for number, (item, page) in enumerate(order):
+        turns[item.release] = turns.get(item.release, 0) + 1
+        ranked.append((turns[item.release], number, item, page))
+    made = 0
+    for _, _, item, page in sorted(ranked, key=lambda row: row[:2]):
+        for slip in slips(page, name, rng)[:2]:
+            made += 1
+            yield item, slip
+        if made >= each:
+            return
 
 
 def _drawn(kinds: tuple[str, ...], wanted: int, officials: tuple[Official, ...]) -> list[tuple[Official, Mutation]]:
