@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.check import Skip, check
-from doctor.checks.data.drawn import drawn, tokens
+from doctor.checks.data.drawn import at, drawn, tokens
+from doctor.checks.data.measure import IDS, LABELS
 from doctor.checks.data.subject import Data
 from doctor.checks.words import some
 from doctor.finding import Evidence, Finding, Severity, Text
@@ -71,6 +72,15 @@ def columns(subject: Data) -> Iterator[Finding]:
     )
 )
 def column_type(subject: Data) -> Iterator[Finding]:
+    spelt = drawn(subject).spelt
+    if spelt is not None:
+        yield column_type.finding(
+            evidence=[at(subject, spelt, spelt.observed, "whole numbers")],
+            column=spelt.observed,
+            observed="text",
+            path=subject.path,
+        )
+        return
     found = tokens(subject)
     column = subject.set.columns.get(found.ids_column or "")
     if column is not None and (column.dtype.startswith("float") or (found.dtype or "").startswith("float")):
@@ -128,5 +138,37 @@ def fields(subject: Data) -> Iterator[Finding]:
             total=total,
             fields=names.en,
             fields_zh=names.zh,
+            path=subject.path,
+        )
+
+
+@check(
+    Rule(
+        id="DAT-COL-004",
+        name="columns-in-another-order",
+        severity=Severity.ERROR,
+        category="dataset",
+        title=Text("The config reads {labels} before {ids}", "配置先读取 {labels} 再读取 {ids}"),
+        why=Text(
+            "Columns reach the model by their order, not by their names: {labels} arrives as its first argument, input_ids. The shapes "
+            "are equal, so nothing is said, and the model learns from masked labels as its input.",
+            "列按顺序而非名称传给模型：{labels} 会作为第一个参数 input_ids 传入。两者形状相同，不会报错，模型却把 labels 当作输入来学习。",
+        ),
+        fix=Text("Put {ids} first in input_columns.", "将 {ids} 放在 input_columns 的首位。"),
+        verify="doctor check {config} --data {path}",
+    )
+)
+def order(subject: Data) -> Iterator[Finding]:
+    wanted = subject.consumer.columns
+    ids = next((name for name in wanted if name in IDS), None)
+    labels = next((name for name in wanted if name in LABELS), None)
+    if ids is None or labels is None:
+        raise Skip(Text("no config that reads token ids and labels", "没有读取 token id 与 labels 的配置"))
+    if wanted.index(labels) < wanted.index(ids):
+        yield order.finding(
+            evidence=[subject.consumer.evidence("columns", list(wanted), [ids, labels])],
+            ids=ids,
+            labels=labels,
+            config=subject.consumer.source,
             path=subject.path,
         )

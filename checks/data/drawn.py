@@ -6,6 +6,7 @@ from doctor.check import Skip
 from doctor.checks.data.measure import Measured, Place
 from doctor.checks.data.subject import Data
 from doctor.finding import Evidence, Text
+from doctor.formats.tensor import Kind
 
 
 def at(subject: Data, place: Place, column: str, expected: object = None) -> Evidence:
@@ -23,6 +24,8 @@ def drawn(subject: Data) -> Measured:
     """The measures of the drawn samples. Raises Skip when none could be drawn."""
     if subject.set.unread is not None:
         raise Skip(subject.set.unread)
+    if any(problem.kind is Kind.SIZE for problem in subject.set.problems):
+        raise Skip(Text("index and data do not belong together", "索引与数据不匹配"))
     if not subject.rows:
         raise Skip(Text("no sample could be drawn", "无法抽取样本"))
     return subject.measured

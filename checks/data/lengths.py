@@ -157,6 +157,8 @@ def padding(subject: Data) -> Iterator[Finding]:
 )
 def empty_samples(subject: Data) -> Iterator[Finding]:
     found = drawn(subject)
+    if subject.set.format == "text":
+        raise Skip(Text("blank lines part the paragraphs of plain text", "纯文本以空行分隔段落"))
     if found.empty:
         yield empty_samples.finding(
             evidence=[at(subject, place, found.ids_column or "sample") for place in found.empty[:5]],
@@ -164,5 +166,35 @@ def empty_samples(subject: Data) -> Iterator[Finding]:
             total=found.samples,
             row=found.empty[0].row.number,
             observed=found.empty[0].observed or "no tokens",
+            path=subject.path,
+        )
+
+
+@check(
+    Rule(
+        id="DAT-SEQ-006",
+        name="answers-empty",
+        severity=Severity.WARNING,
+        category="dataset",
+        title=Text("{count} of {total} samples have no answer", "{total} 个样本中有 {count} 个没有回答"),
+        why=Text(
+            "Row {row}: {field} is empty though there is a question. The model learns to end at once, or has no label to learn from "
+            "(a loss of 0 or NaN for such a batch).",
+            "第 {row} 行有问题但 {field} 为空。模型会学着立即结束，或没有可学的标签（该 batch 的 loss 为 0 或 NaN）。",
+        ),
+        fix=Text("Drop these samples, or fill the answer in.", "丢弃这些样本，或补上回答。"),
+        verify="doctor check {path}",
+    )
+)
+def unanswered(subject: Data) -> Iterator[Finding]:
+    found = drawn(subject)
+    if found.unanswered:
+        first = found.unanswered[0]
+        yield unanswered.finding(
+            evidence=[at(subject, place, place.observed) for place in found.unanswered[:5]],
+            count=len(found.unanswered),
+            total=found.samples,
+            row=first.row.number,
+            field=first.observed,
             path=subject.path,
         )

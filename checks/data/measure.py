@@ -58,6 +58,11 @@ class Measured:
     uneven: list[Place] = field(default_factory=list)
     wrong_length: dict[int, int] = field(default_factory=dict)
     duplicates: list[tuple[Row, Row]] = field(default_factory=list)
+    highest_label: Optional[Place] = None
+    #: answers of instruction data without a word in them
+    unanswered: list[Place] = field(default_factory=list)
+    #: a column that is called token ids and holds text
+    spelt: Optional[Place] = None
     constant: list[Place] = field(default_factory=list)
     padded_labels: list[Place] = field(default_factory=list)
     unreadable: list[Place] = field(default_factory=list)
@@ -70,9 +75,11 @@ def measure(rows: Sequence[Row], consumer: Consumer) -> Measured:
         return found
     found.ids_column = _column(rows, IDS)
     found.labels_column = _column(rows, LABELS)
-    _duplicates(found, rows)
     if found.ids_column is None:
         _texts(found, rows)
+        found.unanswered = [Place(row, answer) for row in rows if (answer := unanswered(row.values)) is not None]
+        found.spelt = _spelt(rows)
+        _duplicates(found, rows)
         return found
     lengths: Counter[int] = Counter()
     relations: Counter[Relation] = Counter()
@@ -102,6 +109,7 @@ def measure(rows: Sequence[Row], consumer: Consumer) -> Measured:
             found.constant.append(Place(row, int(body[0])))
         if found.labels_column is not None:
             _labels(found, row, ids, tail, consumer, relations)
+    _duplicates(found, rows)
     found.lengths = _lengths(lengths)
     found.padding = round(padded / total, 4) if total else None
     if consumer.length is not None:
@@ -146,7 +154,11 @@ def _column(rows: Sequence[Row], names: Sequence[str]) -> Optional[str]:
 
 def _duplicates(found: Measured, rows: Sequence[Row]) -> None:
     seen: dict[tuple[int, int], Row] = {}
+    # Rows that are empty, of one token or unreadable are equal for a reason of their own.
+    other = {id(place.row) for place in (*found.empty, *found.constant, *found.unreadable)}
     for row in rows:
+        if id(row) in other:
+            continue
         parts = [_bytes(row.values[name]) for name in sorted(row.values) if name != "id"]
         raw = b"\x00".join(parts)
         key = (zlib.crc32(raw), len(raw))
@@ -169,6 +181,48 @@ def _texts(found: Measured, rows: Sequence[Row]) -> None:
         words = [value for value in row.values.values() if isinstance(value, (str, list, dict))]
         if words and not any(_holds_text(value) for value in words):
             found.empty.append(Place(row, "no text"))
+
+
+#: Fields that instruction data keep the answer in, and who answers in conversations.
+ANSWERS = ("output", "response", "answer", "completion", "chosen", "target")
+TURNS = ("conversations", "messages", "conversation")
+ANSWERERS = frozenset({"gpt", "assistant", "bot", "model", "chatglm", "function_call"})
+
+
+def unanswered(values: Mapping[str, Any]) -> Optional[str]:
+    """The field that should hold an answer and holds none; None when there is one, or none is to be expected."""
+    turns = next((values[name] for name in TURNS if isinstance(values.get(name), list)), None)
+    if turns is not None:
+        said = [turn for turn in turns if isinstance(turn, Mapping)]
+        kinds = [str(turn.get("from", turn.get("role", ""))).lower() for turn in said]
+        if not any(kinds):
+            return None
+        words = [turn.get("value", turn.get("content")) for turn, kind in zip(said, kinds) if kind in ANSWERERS]
+        return (
+            None
+            if any(_holds_text(word) or isinstance(word, Mapping) for word in words)
+            else "no turn of the assistant"
+        )
+    name = next((name for name in ANSWERS if isinstance(values.get(name), str)), None)
+    if name is None or values[name].strip():
+        return None
+    asked = any(_holds_text(value) for key, value in values.items() if key != name)
+    return name if asked else None
+
+
+def _is_number(word: object) -> bool:
+    return isinstance(word, str) and word.strip("-").isdigit()
+
+
+def _spelt(rows: Sequence[Row]) -> Optional[Place]:
+    """Token ids written as text: a string of numbers, or a list of strings of digits."""
+    for row in rows[:8]:
+        for name in ("input_ids", "input_id", "source_ids", "labels"):
+            value = row.values.get(name)
+            words = value.replace(",", " ").strip("[] ").split() if isinstance(value, str) else value
+            if isinstance(words, list) and words and all(map(_is_number, words[:64])):
+                return Place(row, name)
+    return None
 
 
 def _holds_text(value: Any) -> bool:
@@ -221,6 +275,9 @@ def _labels(found: Measured, row: Row, ids: Any, tail: int, consumer: Consumer, 
     if labels.size != ids.size:
         found.uneven.append(Place(row, f"{labels.size} labels for {ids.size} tokens"))
         return
+    top = int(labels.max())
+    if found.highest_label is None or top > found.highest_label.observed:
+        found.highest_label = Place(row, top)
     relation = relation_of(ids[: ids.size - tail], labels[: labels.size - tail], consumer.ignore)
     if relation is None:
         return

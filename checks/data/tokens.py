@@ -103,6 +103,10 @@ def negative(subject: Data) -> Iterator[Finding]:
 )
 def constant(subject: Data) -> Iterator[Finding]:
     found = tokens(subject)
+    if found.unreadable and found.constant and not any(place.observed for place in found.constant):
+        raise Skip(
+            Text("pages were overwritten with zeros, which its own finding says", "数据页被清零，已在对应条目中报告")
+        )
     if found.constant:
         first = found.constant[0]
         yield constant.finding(
@@ -141,5 +145,48 @@ def undecodable(subject: Data) -> Iterator[Finding]:
             row=first.row.number,
             name=first.row.file.name,
             column=found.ids_column,
+            path=subject.path,
+        )
+
+
+@check(
+    Rule(
+        id="DAT-TOK-004",
+        name="label-beyond-vocabulary",
+        severity=Severity.ERROR,
+        category="dataset",
+        title=Text("Label {top} is beyond the vocabulary of {vocabulary}", "标签 {top} 超出词表大小 {vocabulary}"),
+        why=Text(
+            "Row {row} of {column} holds {top}; the logits have {vocabulary} classes. The cross entropy picks outside of them: a wrong "
+            "loss or an aicore error instead of a message.",
+            "{column} 第 {row} 行含 {top}，而 logits 只有 {vocabulary} 类。交叉熵会取到范围之外：表现为错误的 loss 或 aicore error，而不是清晰的报错。",
+        ),
+        fix=Text(
+            "Make labels with the model's tokenizer; mask what is not to be learned with the ignored value (-100).",
+            "用该模型的分词器生成 labels；不学习的位置用忽略值（-100）屏蔽。",
+        ),
+        verify="doctor check {config} --data {path}",
+    )
+)
+def label_beyond(subject: Data) -> Iterator[Finding]:
+    found = tokens(subject)
+    vocabulary = subject.consumer.vocabulary
+    if vocabulary is None or found.highest_label is None:
+        raise Skip(Text("the vocabulary or the labels are not known", "词表大小或 labels 未知"))
+    if found.highest is not None and found.highest.observed >= vocabulary:
+        raise Skip(
+            Text("input_ids are beyond it too, which its own finding says", "input_ids 同样超出，已在对应条目中报告")
+        )
+    if found.highest_label.observed >= vocabulary:
+        yield label_beyond.finding(
+            evidence=[
+                at(subject, found.highest_label, found.labels_column or "", f"below {vocabulary}"),
+                subject.consumer.evidence("vocab_size", found.highest_label.observed, vocabulary),
+            ],
+            top=found.highest_label.observed,
+            vocabulary=vocabulary,
+            row=found.highest_label.row.number,
+            column=found.labels_column,
+            config=subject.consumer.source,
             path=subject.path,
         )

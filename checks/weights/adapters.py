@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from doctor.check import check
 from doctor.checks.weights.subject import Weights
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.rule import Rule
-
-if TYPE_CHECKING:
-    pass
 
 
 @check(
@@ -42,5 +38,38 @@ def adapter_only(subject: Weights) -> Iterator[Finding]:
             evidence=(Evidence("value", str(subject.path), key=adapters[0]),),
             count=len(adapters),
             sample=adapters[0],
+            path=subject.path,
+        )
+
+
+@check(
+    Rule(
+        id="WGT-KEY-012",
+        name="states-without-parameters",
+        severity=Severity.ERROR,
+        category="weights-mismatch",
+        title=Text("Only states of an optimizer are here", "这里只有优化器状态"),
+        why=Text(
+            "All {count} tensors are states or counters ({sample}); none is a parameter. Loaded as a model they leave every "
+            "parameter random, with a warning only.",
+            "全部 {count} 个张量都是状态或计数器（{sample}），没有模型参数。当作模型加载时所有参数保持随机，且只有警告。",
+        ),
+        fix=Text(
+            "Give the file of the parameters (in MindFormers 2.x the -model- files beside the -opt- files).",
+            "请给出保存参数的文件（MindFormers 2.x 中与 -opt- 文件并列的 -model- 文件）。",
+        ),
+        verify="doctor check {path}",
+    )
+)
+def states_only(subject: Weights) -> Iterator[Finding]:
+    from doctor.formats.layers import is_state
+
+    names = list(subject.set.tensors)
+    states = [name for name in names if is_state(name)]
+    if states and len(states) == len(names) and any("." in name for name in states):
+        yield states_only.finding(
+            evidence=(Evidence("value", str(subject.path), key=states[0]),),
+            count=len(states),
+            sample=states[0],
             path=subject.path,
         )

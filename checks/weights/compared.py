@@ -21,6 +21,14 @@ _PARTIAL = Text(
 )
 
 
+_PACKED = Text(
+    "the weights are packed by a quantisation, whose names and shapes are its own",
+    "权重经量化打包，参数名和形状由量化方法决定",
+)
+_MIXED = Text(
+    "the index and the shards are of different saves, which its own finding says",
+    "索引与分片不是同一次保存的结果，已在对应条目中报告",
+)
 _LOST = Text(
     "a file of the set is missing or broken, which its own finding says", "有分片缺失或损坏，已在对应条目中报告"
 )
@@ -28,10 +36,20 @@ _LOST = Text(
 
 def diagnosed(subject: Weights) -> Diagnosis:
     """The diagnosis of a model of a known family. Raises Skip when there is none."""
+    from doctor.checks.weights.types import PACKED
+
+    packed = [name for name in subject.set.tensors if name.endswith(PACKED)]
+    if not all(_is_scale(name, subject) for name in packed):
+        raise Skip(_PACKED)
     found = subject.diagnosis
     if found is None:
         raise Skip(_UNKNOWN)
     return found
+
+
+def _is_scale(name: str, subject: Weights) -> bool:
+    """Whether it is a factor beside weights of the usual name and shape (block-scaled FP8)."""
+    return name.endswith("_scale_inv") and name[: -len("_scale_inv")] in subject.set.tensors
 
 
 def whole(subject: Weights) -> Diagnosis:
@@ -41,6 +59,8 @@ def whole(subject: Weights) -> Diagnosis:
         raise Skip(_PARTIAL)
     if not subject.set.complete:
         raise Skip(_LOST)
+    if subject.set.disagreeing:
+        raise Skip(_MIXED)
     return found
 
 

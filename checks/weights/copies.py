@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from doctor.check import Skip, check
 from doctor.checks.weights.scanned import evidence_of_values, statistics
 from doctor.checks.weights.subject import Weights
-from doctor.finding import Finding, Severity, Text
-from doctor.formats.layers import is_lora, place
+from doctor.finding import Evidence, Finding, Severity, Text
+from doctor.formats.layers import is_lora, is_state, place
 from doctor.rule import Rule
 
 if TYPE_CHECKING:
-    pass
+    from doctor.formats.values import Statistics
 
 
 @check(
@@ -92,5 +92,106 @@ def tied_head(subject: Weights) -> Iterator[Finding]:
         yield tied_head.finding(
             evidence=(expected.evidence(("tie_word_embeddings",), "differs", "equal to the embedding"),),
             head=head,
+            path=subject.path,
+        )
+
+
+def _pieces(subject: Weights) -> Iterator[tuple[str, dict[tuple[int, ...], list[tuple[int, Statistics]]]]]:
+    """By parameter: the ranks that hold each piece of it, with the statistics. Raises Skip where that is not known."""
+    from doctor.formats.merge import piece_of
+
+    statistics(subject)
+    ranks = subject.set.ranks
+    if ranks is None or not ranks.strategies or not ranks.counted:
+        raise Skip(Text("these are no rank folders with strategy files", "不是带策略文件的 rank 目录"))
+    number_of = {rank.file.path: rank.number for rank in ranks.ranks if rank.file is not None}
+    found: dict[str, dict[tuple[int, ...], list[tuple[int, Statistics]]]] = {}
+    for file, rows in subject.scanned:
+        rank = number_of[file.path]
+        plan = ranks.strategy_of(rank)
+        for row in rows if plan is not None else ():
+            cut = plan.cuts.get(row.name) if plan is not None else None
+            if cut is not None and row.complete and not is_state(row.name):
+                found.setdefault(row.name, {}).setdefault(piece_of(rank, cut), []).append((rank, row))
+    yield from found.items()
+
+
+@check(
+    Rule(
+        id="WGT-RANK-012",
+        name="slices-are-copies",
+        severity=Severity.ERROR,
+        category="ckpt-format",
+        title=Text("Rank {one} and rank {other} hold the same bytes", "rank {one} 与 rank {other} 的内容相同"),
+        why=Text(
+            "{count} parameters such as {name} are cut between these ranks, so their slices differ; here they are equal: one rank's "
+            "file was copied to the other. Loading gives no error, and a part of the model twice.",
+            "{name} 等 {count} 个参数在这两个 rank 之间切分，切片应当不同，此处却相同：一个 rank 的文件被拷贝给了另一个。加载不会报错，但模型的一部分被重复。",
+        ),
+        fix=Text("Copy the file of rank {other} again from its node.", "从对应节点重新拷贝 rank {other} 的文件。"),
+        verify="doctor check --values {path}",
+    )
+)
+def slices_equal(subject: Weights) -> Iterator[Finding]:
+    for (one, other), names in sorted(_twins(subject).items())[:1]:
+        evidence = [Evidence("value", str(subject.path), key=name, rank=other, observed="equal") for name in names[:5]]
+        yield slices_equal.finding(
+            evidence=evidence, one=one, other=other, count=len(names), name=names[0], path=subject.path
+        )
+
+
+def _twins(subject: Weights) -> dict[tuple[int, int], list[str]]:
+    """Parameters whose slices are equal in two ranks that hold different pieces."""
+    twins: dict[tuple[int, int], list[str]] = {}
+    for name, pieces in _pieces(subject):
+        seen: dict[object, int] = {}
+        for holders in pieces.values():
+            rank, row = holders[0]
+            if row.elements < 16 or row.zeros == row.elements or len(row.shape) < 2:
+                continue
+            if row.fingerprint in seen:
+                twins.setdefault((seen[row.fingerprint], rank), []).append(name)
+            seen.setdefault(row.fingerprint, rank)
+    return twins
+
+
+@check(
+    Rule(
+        id="WGT-RANK-013",
+        name="copies-have-drifted",
+        severity=Severity.ERROR,
+        category="weights-mismatch",
+        title=Text("Ranks that hold copies of {name} differ", "持有 {name} 副本的各 rank 数值不同"),
+        why=Text(
+            "By the strategy ranks {ranks} hold the same piece of {count} parameters, and the bytes differ: gradients were not reduced "
+            "over these ranks, or their files are of two runs. Which values are loaded depends on the rank.",
+            "按策略，rank {ranks} 持有 {count} 个参数的同一份切片，但数值不同：这些 rank 之间没有做梯度规约，或文件来自两次训练。加载到哪份取决于 rank。",
+        ),
+        fix=Text(
+            "Check that gradients are averaged over data parallel (parallel_mode, gradients_mean) and that all files are of one run.",
+            "检查数据并行的梯度规约（parallel_mode、gradients_mean），并确认文件来自同一次训练。",
+        ),
+        verify="doctor check --values {path}",
+    )
+)
+def drifted(subject: Weights) -> Iterator[Finding]:
+    from doctor.checks.words import ranges
+
+    if _twins(subject):
+        raise Skip(
+            Text("ranks hold copies of each other, which its own finding says", "有 rank 互为拷贝，已在对应条目中报告")
+        )
+    wrong: dict[str, list[int]] = {}
+    for name, pieces in _pieces(subject):
+        for holders in pieces.values():
+            if len({row.fingerprint for _, row in holders}) > 1:
+                wrong.setdefault(name, [rank for rank, _ in holders])
+    if wrong:
+        name = next(iter(wrong))
+        yield drifted.finding(
+            evidence=[Evidence("value", str(subject.path), key=other, observed="differs") for other in list(wrong)[:5]],
+            name=name,
+            ranks=ranges(wrong[name]),
+            count=len(wrong),
             path=subject.path,
         )

@@ -86,6 +86,9 @@ def diagnose(subject: Weights) -> Optional[Diagnosis]:
         layer for layer in model.layers if layer >= wanted + len(extra) and "mtp" not in model.kinds.get(layer, ())
     )  # fmt: skip
     missing, experts = _missing(model, None if other_size else sizes, wanted)
+    # A tensor whose entry is broken is there, and its file's own finding says what is wrong.
+    broken = {problem.tensor for problem in subject.set.problems}
+    missing = tuple(name for name in missing if name not in broken)
     head = "head" in {param.when for param in model.family.params}
     head_missing = head and "head" not in model.features and _head_wanted(model, expected)
     odd, transposed, vocabulary = ((), (), ()) if sliced else _sort_odd(model)
@@ -177,7 +180,7 @@ def full_name(model: Model, own: str, layer: Optional[int] = None) -> str:
     """A layout's name as it would stand in these files."""
     name = own if layer is None else own.replace("{i}", str(layer)).replace("{m}", str(layer - model.depth))
     if model.lacking and name.startswith(model.lacking):
-        return name[len(model.lacking) :]
+        return model.prefix + name[len(model.lacking) :]
     return model.prefix + name
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from doctor.check import check
 from doctor.checks.weights.scanned import evidence_of_values, statistics
@@ -11,10 +10,6 @@ from doctor.checks.weights.subject import Weights
 from doctor.checks.words import some
 from doctor.finding import Finding, Severity, Text
 from doctor.rule import Rule
-
-if TYPE_CHECKING:
-    pass
-
 
 _ELSEWHERE = Text(
     "Go back to the last checkpoint before it, or take the file from its source again; look at the loss around that step.",

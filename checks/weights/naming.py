@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from doctor.check import check
 from doctor.checks.weights.compared import diagnosed, source
-from doctor.checks.weights.subject import Weights
+from doctor.checks.weights.subject import UNKNOWN, Weights
 from doctor.checks.words import some
 from doctor.finding import Edit, Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
@@ -121,16 +122,17 @@ def _renamed(found: Diagnosis, groups: tuple[object, ...]) -> tuple[str, str]:
         severity=Severity.ERROR,
         category="weights-mismatch",
         title=Text(
-            "These are {observed} weights, {source} says {expected}", "权重是 {observed}，而 {source} 写的是 {expected}"
+            "These are {observed} weights, {source} says {expected}",
+            "权重是 {observed_zh}，而 {source} 写的是 {expected}",
         ),
         why=Text(
             "The parameter names fit {observed}; of those of {expected} {lacking} are not there. A wrong model type at "
             "conversion is the commonest cause of key errors.",
-            "参数名符合 {observed}；{expected} 所需的参数中缺少 {lacking_zh}。转换时模型类型选错是键不匹配最常见的原因。",
+            "参数名符合 {observed_zh}；{expected} 所需的参数中缺少 {lacking_zh}。转换时模型类型选错是键不匹配最常见的原因。",
         ),
         fix=Text(
             "Use the config of {observed}, or the weights of {expected}; convert again with the right model type.",
-            "改用 {observed} 的配置，或换成 {expected} 的权重；用正确的模型类型重新转换。",
+            "改用 {observed_zh} 的配置，或换成 {expected} 的权重；用正确的模型类型重新转换。",
         ),
         verify="doctor check {path}",
     )
@@ -141,11 +143,15 @@ def family(subject: Weights) -> Iterator[Finding]:
     if not found.other_family or expected is None or expected.family is None:
         return
     own = {group for item in found.model.layout.groups for group in item.canonical}
+    known = found.model.family.id != UNKNOWN
+    observed = found.model.family.title if known else "other"
+    observed_zh = found.model.family.title if known else "其他模型"
     lacking = some([param.name for param in expected.family.params if not param.when and param.name not in own])
     names = ("model_type", "type", "architectures")
     yield family.finding(
         evidence=(expected.evidence(names, found.model.family.id, expected.family.id),),
-        observed=found.model.family.title,
+        observed=observed,
+        observed_zh=observed_zh,
         expected=expected.family.title,
         lacking=lacking.en or "some",
         lacking_zh=lacking.zh or "一部分",
@@ -209,3 +215,39 @@ def fused(subject: Weights) -> Iterator[Finding]:
         value=is_fused,
         path=subject.path,
     )
+
+
+@check(
+    Rule(
+        id="WGT-KEY-013",
+        name="layer-numbers-padded",
+        severity=Severity.ERROR,
+        category="weights-mismatch",
+        title=Text("{count} names spell the layer number with leading zeros", "{count} 个参数名的层号带前导零"),
+        why=Text(
+            "{name} is another name than {wanted}, which every loader looks for: the parameters count as missing and keep random values.",
+            "{name} 与加载时查找的 {wanted} 不是同一个名称：这些参数会被视为缺失并保持随机值。",
+        ),
+        fix=Text(
+            "Rename the parameters without the zeros, or convert: doctor convert {path} DST",
+            "去掉前导零后重命名，或转换：doctor convert {path} DST",
+        ),
+        verify="doctor check {path}",
+    )
+)
+def padded_numbers(subject: Weights) -> Iterator[Finding]:
+    wrong = [name for name in subject.set.tensors if _PADDED.search(name)]
+    if wrong:
+        wanted = _PADDED.sub(r"\1", wrong[0])
+        yield padded_numbers.finding(
+            evidence=[
+                Evidence("value", str(subject.path), key=name, expected=_PADDED.sub(r"\1", name)) for name in wrong[:5]
+            ],
+            count=len(wrong),
+            name=wrong[0],
+            wanted=wanted,
+            path=subject.path,
+        )
+
+
+_PADDED = re.compile(r"((?:^|\.)(?:layers|layer|h|blocks|block|experts)\.)0+(?=\d+(?:\.|$))")

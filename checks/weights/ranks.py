@@ -22,6 +22,13 @@ def rank_set(subject: Weights) -> RankSet:
     return subject.set.ranks
 
 
+_BY_STRATEGY = Text(
+    "{there} rank folders are there, the strategy files are of {of} ranks: those of rank {missing} were not copied. Resuming "
+    "on all devices needs them.",
+    "只有 {there} 个 rank 目录，而策略文件属于 {of} 个 rank：rank {missing} 的目录没有拷贝过来。在全部设备上续训需要它们。",
+)
+
+
 @check(
     Rule(
         id="WGT-RANK-001",
@@ -45,6 +52,19 @@ def rank_set(subject: Weights) -> RankSet:
 def missing(subject: Weights) -> Iterator[Finding]:
     ranks = rank_set(subject)
     lost = ranks.missing
+    if not lost and ranks.unsaved and ranks.counted:
+        yield missing.finding(
+            _BY_STRATEGY,
+            severity=Severity.WARNING,
+            evidence=[
+                Evidence("file", str(subject.path / f"rank_{number}"), observed="not there", rank=number)
+                for number in ranks.unsaved[:5]
+            ],
+            missing=ranges(ranks.unsaved),
+            there=len(ranks.ranks),
+            of=len(ranks.ranks) + len(ranks.unsaved),
+            path=subject.path,
+        )
     if lost:
         yield missing.finding(
             evidence=[

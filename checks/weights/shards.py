@@ -147,8 +147,7 @@ def index_absent(subject: Weights) -> Iterator[Finding]:
     index = _index(subject)
     homes = {name: [file.path.name for file in files if file.readable] for name, files in subject.set.homes.items()}
     # A shard that is cut off inside its header has lost its own list: its own finding says so.
-    read = {file.path.name for file in subject.set.files if file.readable and file.tensors}
-    wrong = [name for name, home in index.weight_map.items() if home in read and home not in homes.get(name, [])]
+    wrong = subject.set.disagreeing
     if not wrong:
         return
     names = some(wrong)
@@ -304,6 +303,8 @@ def index_size(subject: Weights) -> Iterator[Finding]:
         raise Skip(Text("the index states no total size", "索引未写总大小"))
     if not subject.set.complete:
         raise Skip(Text("not all shards could be read", "并非所有分片都能读取"))
+    if subject.set.disagreeing:
+        raise Skip(Text("the index and the shards are of different saves", "索引与分片不是同一次保存的结果"))
     actual = sum(tensor.bytes for tensor in subject.set.tensors.values())
     # Some writers count tied tensors twice, some count parameters and not bytes.
     elements = sum(tensor.elements for tensor in subject.set.tensors.values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from doctor.check import Skip, check
 from doctor.checks.weights.ranks import rank_set
@@ -13,9 +12,6 @@ from doctor.checks.words import ranges, shape, some
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.formats.layers import is_state
 from doctor.rule import Rule
-
-if TYPE_CHECKING:
-    pass
 
 
 @check(
@@ -74,6 +70,17 @@ def strategy_fits(subject: Weights) -> Iterator[Finding]:
             evidence=[Evidence("file", str(item.path), text=item.problems[0].detail.en) for item in broken[:5]],
             what=f"{broken[0].path.name} cannot be read: {first.detail.en}",
             what_zh=f"{broken[0].path.name} 无法读取：{first.detail.zh}",
+            path=subject.path,
+        )
+        return
+    if not ranks.counted:
+        there, devices = ranks.ranks[-1].number + 1, ranks.stage_devices
+        yield strategy_fits.finding(
+            evidence=(
+                Evidence("file", str(ranks.strategies[0].path), observed=f"{devices} devices", expected=f"{there}"),
+            ),
+            what=f"they cut over {devices} devices a stage, and there are {there} ranks",
+            what_zh=f"策略文件每个 stage 切分到 {devices} 个设备，而这里有 {there} 个 rank",
             path=subject.path,
         )
         return

@@ -71,26 +71,29 @@ class Weights:
 
     @cached_property
     def statistics(self) -> Mapping[str, Statistics]:
-        """Of the values of every tensor that was read whole, by name; reads all files once, several side by side."""
-        from concurrent.futures import ThreadPoolExecutor
-
-        from doctor.formats.values import scan
-
-        def one(file: WeightFile) -> list[Statistics]:
-            wanted = tuple(tensor for tensor in file.tensors if self.set.tensors.get(tensor.name) is not None)
-            try:
-                return list(scan(file.path, wanted))
-            except OSError:
-                return []
-
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, 4)) as pool:
-            found = list(pool.map(one, self.set.files))
+        """Of the values of every tensor, by name; with the file's name where several hold one of that name."""
         merged: dict[str, Statistics] = {}
-        for file, rows in zip(self.set.files, found):
+        for file, rows in self.scanned:
             for row in rows:
                 key = f"{row.name} ({file.path.name})" if row.name in merged else row.name
                 merged[key] = row
         return merged
+
+    @cached_property
+    def scanned(self) -> tuple[tuple[WeightFile, tuple[Statistics, ...]], ...]:
+        """The statistics of each file; reads all of them once, several side by side."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        from doctor.formats.values import scan
+
+        def one(file: WeightFile) -> tuple[Statistics, ...]:
+            try:
+                return tuple(scan(file.path, file.tensors))
+            except OSError:
+                return ()
+
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, 4)) as pool:
+            return tuple(zip(self.set.files, pool.map(one, self.set.files)))
 
     @cached_property
     def diagnosis(self) -> Optional[Diagnosis]:

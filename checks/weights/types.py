@@ -13,7 +13,7 @@ from doctor.formats.layers import is_buffer, is_state, place
 from doctor.rule import Rule
 
 _QUANTISED = {"float8_e4m3", "float8_e5m2", "float8_e8m0", "float4_e2m1", "hifloat8", "int8", "int4", "uint8"}
-_SUFFIXES = (
+PACKED = (
     ".qweight",
     ".qzeros",
     ".scales",
@@ -90,7 +90,7 @@ def quantised(subject: Weights) -> Iterator[Finding]:
     found = [
         (name, tensor.dtype)
         for name, tensor in subject.set.tensors.items()
-        if (name.endswith(_SUFFIXES) or (tensor.dtype in _QUANTISED and len(tensor.shape) >= 2))
+        if (name.endswith(PACKED) or (tensor.dtype in _QUANTISED and len(tensor.shape) >= 2))
         and not is_state(name)
         and not is_buffer(name)
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from doctor.check import check
 from doctor.checks.weights.scanned import evidence_of_values, statistics
@@ -12,9 +11,6 @@ from doctor.checks.words import some
 from doctor.finding import Finding, Severity, Text
 from doctor.formats.layers import is_lora
 from doctor.rule import Rule
-
-if TYPE_CHECKING:
-    pass
 
 
 @check(

@@ -208,6 +208,7 @@ def _name(model: Model, own: str, layer: Optional[int], expert: Optional[int], s
         model.prefix + name,
         name,
         name[len(model.lacking) :] if name.startswith(model.lacking) else name,
+        model.prefix + name[len(model.lacking) :],
     ):
         if candidate in model.names:
             return candidate

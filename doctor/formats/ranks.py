@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any, Optional
 
@@ -54,6 +56,24 @@ class RankSet:
         there = {rank.number for rank in self.ranks}
         top = min(max(there, default=-1), MAX_RANKS)
         return tuple(number for number in range(top + 1) if number not in there)
+
+    @property
+    def unsaved(self) -> tuple[int, ...]:
+        """Rank numbers beyond the highest folder for which there are strategy files of their own."""
+        numbers = {number for item in self.strategies if (number := strategy_rank(item.path)) is not None}
+        top = max((rank.number for rank in self.ranks), default=-1)
+        return tuple(sorted(number for number in numbers if number > top)) if len(numbers) > 1 else ()
+
+    @cached_property
+    def stage_devices(self) -> int:
+        """Devices of a stage, by the strategy files; 0 when they do not say."""
+        return next((prod(cut.devices) for item in self.strategies for cut in item.cuts.values() if cut.devices), 0)
+
+    @property
+    def counted(self) -> bool:
+        """Whether the devices of the strategy files and the rank folders can be of one run."""
+        ranks = max((rank.number for rank in self.ranks), default=-1) + 1 + len(self.unsaved)
+        return not self.stage_devices or len(self.strategies) < 2 or ranks % self.stage_devices == 0
 
     def strategy_of(self, rank: int) -> Optional[Strategy]:
         """The strategy file of a rank; one file for all when only one is there."""

@@ -190,7 +190,12 @@ def _fit(family: Family, layout: Layout, patterns: list[str]) -> Optional[Fit]:
     elif wanted.endswith(seen) and _at_a_dot(wanted, seen):
         prefix, lacking = "", wanted[: len(wanted) - len(seen)]
     else:
-        return None
+        # A wrapper's name before the bare names of a published file.
+        lacking = layout.optional_prefix
+        bare = wanted[len(lacking) :]
+        if not lacking or not seen.endswith(bare) or not _at_a_dot(seen, bare):
+            return None
+        prefix = seen[: len(seen) - len(bare)]
     table = {param.name: param for param in params}
     hit = {name for name in (own_name(pattern, table, prefix, lacking) for pattern in patterns) if name}
     explained = sum(own_name(pattern, table, prefix, lacking) is not None for pattern in patterns) / len(patterns)
@@ -209,6 +214,8 @@ def own_name(pattern: str, table: Mapping[str, Param], prefix: str, lacking: str
         return pattern[len(prefix) :]
     if lacking and lacking + pattern in table:
         return lacking + pattern
+    if lacking and prefix and pattern.startswith(prefix) and lacking + pattern[len(prefix) :] in table:
+        return lacking + pattern[len(prefix) :]
     return pattern if pattern in table else None
 
 
@@ -228,7 +235,7 @@ def model_of(fit: Fit, tensors: Mapping[str, Tensor]) -> Model:
             placed.append((tensor, param, at))
         elif is_state(name) or tensor.elements <= 1:  # counters that append_dict put there
             states.append(name)
-        elif is_buffer(name):
+        elif is_buffer(name) or (fit.prefix and is_buffer(name[len(fit.prefix) :])):
             buffers.append(name)
         elif is_lora(name):
             adapters.append(name)

@@ -92,7 +92,7 @@ def looks_like_weights(path: Path) -> bool:
     if suffix not in EXTENSIONS:
         return sniff_path(path) in {"safetensors", "torch-legacy"}
     if suffix in {".safetensors", ".pth", ".ckpt"}:
-        return path.is_file()
+        return path.is_file() or path.is_symlink()  # a link that leads nowhere is weights that are lost
     kind = sniff_path(path)
     if kind in {"safetensors", "ckpt", "zip", "torch-legacy", "pickle"}:
         return True

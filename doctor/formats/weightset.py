@@ -79,6 +79,14 @@ class WeightSet:
                 found.setdefault(name, []).append(file)
         return found
 
+    @cached_property
+    def disagreeing(self) -> tuple[str, ...]:
+        """Names that the index places in a shard that was read and does not hold them."""
+        if self.index is None:
+            return ()
+        held = {file.path.name: {tensor.name for tensor in file.tensors} for file in self.files if file.listed}
+        return tuple(name for name, home in self.index.weight_map.items() if home in held and name not in held[home])
+
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Of the files; the index has its own."""
@@ -210,7 +218,7 @@ def _ranks(folder: Path, names: list[str]) -> WeightSet:
     shapes: dict[str, tuple[int, ...]] = {}
     for rank in ranks.ranks:
         plan = ranks.strategy_of(rank.number)
-        if plan is None or rank.file is None:
+        if plan is None or rank.file is None or not ranks.counted:
             continue
         for tensor in rank.file.tensors:
             cut = plan.cuts.get(tensor.name)

@@ -27,7 +27,8 @@ class Row(NamedTuple):
     values: Mapping[str, Any]
 
 
-def _nothing(count: int) -> Iterator[Row]:
+def nothing(count: int) -> Iterator[Row]:
+    """No rows."""
     return iter(())
 
 
@@ -42,7 +43,7 @@ class Dataset:
     rows: Optional[int] = None
     columns: Mapping[str, Column] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
-    draw: Callable[[int], Iterator[Row]] = _nothing
+    draw: Callable[[int], Iterator[Row]] = nothing
     unread: Optional[Text] = None
     #: files that the set itself says belong to it and that are not there
     missing: tuple[str, ...] = ()

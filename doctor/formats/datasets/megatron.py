@@ -9,10 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from doctor.finding import Text
-from doctor.formats.datasets.dataset import Column, Dataset, Row, spread
+from doctor.formats.datasets.dataset import Column, Dataset, Row, nothing, spread
 from doctor.formats.tensor import Kind, Problem
 
 MAGIC = b"MMIDIDX\x00\x00"
@@ -27,6 +27,27 @@ def is_index(path: Path) -> bool:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False
+
+
+def _borders(borders: Any, sequences: int) -> Optional[Text]:
+    """What is wrong with the borders of documents: they begin at 0, end at the number of sequences and never fall."""
+    if not borders.size:
+        return None
+    first, last = int(borders[0]), int(borders[-1])
+    if first != 0:
+        return Text(
+            f"the first document begins at sequence {first}, not at 0", f"首个文档从第 {first} 个序列开始，应为 0"
+        )
+    if last != sequences:
+        return Text(
+            f"the last document ends at sequence {last} of {sequences}",
+            f"最后一个文档结束于第 {last} 个序列，而共有 {sequences} 个",
+        )
+    falls = (borders[1:] < borders[:-1]).nonzero()[0]
+    if falls.size:
+        at = int(falls[0]) + 1
+        return Text(f"document {at} begins before document {at - 1}", f"第 {at} 个文档起于第 {at - 1} 个文档之前")
+    return None
 
 
 def open_megatron(stem: Path) -> Dataset:
@@ -74,6 +95,19 @@ def open_megatron(stem: Path) -> Dataset:
     kind = np.dtype(TYPES[code])
     if sequences and (int(lengths.min()) < 0 or int(places.min()) < 0):
         return broken(Kind.LAYOUT, index, "negative lengths or places", "长度或位置为负")
+    step = np.zeros(sequences, "<i8")
+    np.cumsum(lengths[:-1].astype(np.int64) * kind.itemsize, out=step[1:])
+    if sequences and not np.array_equal(places, step):
+        at = int(np.flatnonzero(places != step)[0])
+        what = Text(
+            f"sequence {at} stands at {int(places[at])}, by the lengths before it at {int(step[at])}",
+            f"第 {at} 个序列位于 {int(places[at])}，按此前各序列的长度应位于 {int(step[at])}",
+        )
+        problems.append(Problem(Kind.LAYOUT, index, what, offset=_HEAD.size + 4 * sequences + 8 * at))
+    borders = np.frombuffer(raw, "<i8", documents, _HEAD.size + 12 * sequences)
+    wrong = _borders(borders, int(sequences))
+    if wrong is not None:
+        problems.append(Problem(Kind.LAYOUT, index, wrong, offset=_HEAD.size + 12 * sequences))
     end = int((places + lengths.astype(np.int64) * kind.itemsize).max()) if sequences else 0
     if end > held:
         what = Text("the tokens end before the index says", "token 数据在索引所指之前就结束")
@@ -91,5 +125,7 @@ def open_megatron(stem: Path) -> Dataset:
                 file.seek(int(places[number]))
                 yield Row(data, number, {"text": np.frombuffer(file.read(length), kind)})
 
+    if any(problem.kind is Kind.LAYOUT for problem in problems):
+        draw = nothing
     columns = {"text": Column(TYPES[code], (-1,))}
     return Dataset(stem, "megatron", files, int(sequences), columns, tuple(problems), draw)
