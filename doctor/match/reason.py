@@ -91,7 +91,7 @@ def reason(
     tells where training steps were printed. `counts` says how often a rule hit when not all hits are given.
     """
     kept, aside = sift(sorted(hits, key=_place), pack, progress)
-    candidates = _candidates(kept, pack, others, progress)
+    candidates = _that_say_more(_candidates(kept, pack, others, progress))
     if not candidates:
         return ()
     causes = {
@@ -114,6 +114,23 @@ def reason(
         root = item in roots and place == 0
         found.append(_finding(item, sure, root, consequences, out, (counts or {}).get(item.rule.id, 0)))
     return tuple(found)
+
+
+def _that_say_more(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Without the generic rules all of whose lines a rule with a better answer has found as well."""
+    told = {place for item in candidates if item.rule.role != "generic" for place in map(_line_of, item.hits)}
+    return [
+        item
+        for item in candidates
+        if item.rule.role != "generic"
+        or item.rule.table is not None
+        or not item.hits
+        or not told.issuperset(map(_line_of, item.hits))
+    ]
+
+
+def _line_of(hit: Hit) -> tuple[str, int]:
+    return (hit.source, hit.line)
 
 
 def _place(hit: Hit) -> tuple[str, int, str]:
