@@ -57,7 +57,8 @@ HOST: Origin = ("host", None)
 
 class DiagnosisSession:
     """`eager` is for watching live: what the lines say is reasoned about at once rather than at the end.
-    `on_metric` is called with each step record that counts; `place` stands for PATH in commands that are given."""
+    `on_metric` is called with each step record that counts, and `on_block`, when it is given, in its stead with those that
+    were read together; `place` stands for PATH in commands that are given."""
 
     def __init__(
         self,
@@ -73,6 +74,7 @@ class DiagnosisSession:
         self.facts = RunFacts()
         self.eager = eager
         self.on_metric = on_metric
+        self.on_block: Optional[Callable[[MetricBlock], None]] = None
         self.scanner = Scanner(with_marks(pack), finder=finder, words=WORDS)
         self.reader = MetricReader()
         self.incidents = Incidents(pack)
@@ -240,15 +242,20 @@ class DiagnosisSession:
             return
         from doctor.detect.bulk import feed_block
 
-        if self.on_metric is not None:
-            for metric in records:
-                self.on_metric(metric)
+        self._tell_block(records)
         for alarm in feed_block(stream, records):
             yield from self._take((source.family, records.rank), alarm)
 
+    def _tell_block(self, records: MetricBlock) -> None:
+        if self.on_block is not None:
+            self.on_block(records)
+        elif self.on_metric is not None:
+            for metric in records:
+                self.on_metric(metric)
+
     def _steps_of_ranks(self, source: Source, records: MetricBlock) -> Iterator[Event]:
         """Each rank's steps go to its own stream; what is said of them comes in the order of their lines."""
-        if self.on_metric is not None:
+        if self.on_metric is not None and self.on_block is None:
             for metric in records:
                 yield from self._steps(source, metric)
             return
@@ -258,6 +265,7 @@ class DiagnosisSession:
         for part in records.by_rank():
             stream = self._stream(source, part.rank)
             if stream is not None:
+                self._tell_block(part)
                 for alarm in feed_block(stream, part):
                     assert stream.last is not None
                     said.append((stream.last.line, (source.family, part.rank), alarm))

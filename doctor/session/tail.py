@@ -17,9 +17,9 @@ from doctor.records.decode import SNIFF, sniff
 from doctor.records.discover import logs_below
 
 #: bytes in all from which the ends are read first; what they are read of, in all and of one log at least
-WORTH, MOST, LEAST = 48 << 20, 4 << 20, 64 << 10
+WORTH, MOST, LEAST = 32 << 20, 256 << 10, 8 << 10
 #: how far behind a place a line may end
-LINE = 64 << 10
+LINE = 8 << 10
 
 
 def ends_of(paths: Sequence[str]) -> Optional[dict[str, Any]]:

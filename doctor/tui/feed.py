@@ -3,6 +3,7 @@ first; what the whole says takes their place when it has been read."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Optional
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 #: seconds that one look waits for news
 PATIENCE = 0.2
+#: seconds for the screen to show what the ends say, before reading takes a processor for itself
+SHOW = 0.3
 Cancelled = Callable[[], bool]
 Changed = Callable[[], None]
 
@@ -41,6 +44,7 @@ class Feed:
             ends = services.ends(self.paths)
             if ends is not None:
                 self._glance(ends, cancelled, changed)
+                time.sleep(SHOW)
             whole = services.watch(self.paths)
         except UsageError as error:
             self.problem = Text(error.line("en"), error.line("zh"))
@@ -48,7 +52,7 @@ class Feed:
             return
         self.state = "live"
         if ends is None:
-            whole.session.on_metric = self.view.add
+            _listen(whole, self.view)
         else:
             self._catch_up(whole, ends, cancelled, changed)
         while not cancelled() and not whole.over:
@@ -64,7 +68,7 @@ class Feed:
         """Reads the ends of the logs."""
         from doctor.session.tail import size_of, without_lines
 
-        ends.session.on_metric = self.view.add
+        _listen(ends, self.view)
         ends.step(0.0)
         while ends.behind and not cancelled():
             ends.step(0.0)
@@ -76,7 +80,7 @@ class Feed:
         from doctor.session.tail import without_lines
 
         view = RunView()
-        whole.session.on_metric = view.add
+        _listen(whole, view)
         whole.step(0.0)
         while whole.behind and not cancelled():
             self.share = min(1.0, whole.session.bytes / max(1, self.size))
@@ -91,3 +95,7 @@ class Feed:
     def _put(self, findings: tuple[Finding, ...], changed: Changed) -> None:
         self.findings = findings
         changed()
+
+
+def _listen(run: RunWatch, view: RunView) -> None:
+    run.session.on_metric, run.session.on_block = view.add, view.add_block

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Optional
 
 #: bit of each dot of a braille cell, by column and row
@@ -37,6 +37,17 @@ class Curve:
         self._open.append((step, min(max(value, -LARGEST), LARGEST)))
         if len(self._open) >= self.stride:
             self._close()
+
+    def add_all(self, step: float, values: Sequence[float]) -> None:
+        """Values of the steps up to `step`, of which only the spread is kept."""
+        finite = [value for value in values if math.isfinite(value)]
+        self.not_finite += len(values) - len(finite)
+        if finite:
+            self.add(step, min(finite))
+            self.add(step, max(finite))
+        if values:
+            self.first, self.end = min(self.first, step), max(self.end, step)
+            self.last = values[-1]
 
     def _close(self) -> None:
         values = [value for _, value in self._open]

@@ -12,11 +12,14 @@ from doctor.finding import Text
 from doctor.tui.plot import Curve
 
 if TYPE_CHECKING:
+    from doctor.records.block import MetricBlock
     from doctor.records.record import Metric
 
 METRICS = ("loss", "grad_norm", "lr", "loss_scale", "step_time_ms", "throughput", "memory_mb")
 #: ranks whose curves are kept, and points of each; the first one's has more
 MOST_RANKS, POINTS = 32, 192
+#: parts of a block of records, each a point of the curves
+PARTS = 8
 #: a rank is odd when its step takes this much longer than the median rank's
 SLOW = 1.5
 #: steps that logs of healthy ranks may be apart: they are flushed at different moments
@@ -45,25 +48,48 @@ class RunView:
         self.started: Optional[tuple[float, int]] = None
 
     def add(self, metric: Metric) -> None:
-        if metric.summary or metric.evaluation:
+        curves = self._meet(metric)
+        if curves is None or metric.at is None:
             return
-        if not self.ranks:
-            self.lead = metric.rank
-        self.ranks[metric.rank] = metric
-        if metric.at is None:
-            return
-        if self.started is None and metric.rank == self.lead:
-            self.started = (self.clock(), metric.at)
-        curves = self._curves.get(metric.rank)
-        if curves is None:
-            if len(self._curves) >= MOST_RANKS:
-                return
-            size = 512 if metric.rank == self.lead else POINTS
-            curves = self._curves[metric.rank] = {name: Curve(size) for name in METRICS}
         for name in METRICS:
             value = getattr(metric, name)
             if value is not None:
                 curves[name].add(metric.at, float(value))
+
+    def add_block(self, block: MetricBlock) -> None:
+        """Records that were read together, part by part: of each the spread of the values counts."""
+        if len(block) < 2 * PARTS or "summary" in block.columns or "evaluation" in block.columns:
+            for metric in block:
+                self.add(metric)
+            return
+        begin = 0
+        for part in range(1, PARTS + 1):
+            end = len(block) * part // PARTS
+            last = block.metric(end - 1)
+            curves = self._meet(last)
+            if curves is not None and last.at is not None:
+                for name in METRICS:
+                    column = block.column(name)
+                    if column is not None:
+                        curves[name].add_all(last.at, column[begin:end].tolist())
+            begin = end
+
+    def _meet(self, metric: Metric) -> Optional[dict[str, Curve]]:
+        """Takes the record as the last one of its rank. Gives the curves that its values belong to."""
+        if metric.summary or metric.evaluation:
+            return None
+        if not self.ranks:
+            self.lead = metric.rank
+        self.ranks[metric.rank] = metric
+        if metric.at is None:
+            return None
+        if self.started is None and metric.rank == self.lead:
+            self.started = (self.clock(), metric.at)
+        curves = self._curves.get(metric.rank)
+        if curves is None and len(self._curves) < MOST_RANKS:
+            size = 512 if metric.rank == self.lead else POINTS
+            curves = self._curves[metric.rank] = {name: Curve(size) for name in METRICS}
+        return curves
 
     def curves_of(self, rank: Optional[int] = None) -> dict[str, Curve]:
         """The curves of a rank, by metric; of the first one when `rank` is None or its are not kept."""

@@ -9,11 +9,12 @@ import subprocess
 import time
 from collections import deque
 from pathlib import Path
-from typing import Optional
-
-import psutil
+from typing import TYPE_CHECKING, Optional
 
 from doctor.escape import decode, visible
+
+if TYPE_CHECKING:
+    import psutil
 
 #: lines of output that are kept, and cells of each
 LINES, WIDTH = 500, 400
@@ -81,6 +82,8 @@ class Trainee:
 
     def _tree(self) -> list[psutil.Process]:
         """The process and all below it, parents first."""
+        import psutil
+
         try:
             root = psutil.Process(self._process.pid)
             return [root, *root.children(recursive=True)]
@@ -89,6 +92,8 @@ class Trainee:
 
     @staticmethod
     def _signal(number: int, processes: list[psutil.Process]) -> None:
+        import psutil
+
         for process in processes:
             try:
                 process.send_signal(number)

@@ -119,3 +119,37 @@ def test_box_characters_are_for_terminals_that_draw_them() -> None:
     assert draws({"LANG": "zh_CN.UTF-8"}) and draws({}) and draws({"LC_CTYPE": "C.UTF-8"})
     assert not draws({"LC_ALL": "C", "LANG": "en_US.UTF-8"}) and not draws({"LANG": "C", "LC_CTYPE": "C.UTF-8"})
     assert not draws({"LANG": "en_US.UTF-8", "DOCTOR_ASCII": "1"}) and not draws({"LC_ALL": "POSIX"})
+
+
+def test_records_read_together_give_the_curve_of_those_read_one_by_one(tmp_path: Path) -> None:
+    from doctor.match.pack import load_pack
+    from doctor.session import DiagnosisSession
+    from doctor.session.reading import read_run
+
+    log = tmp_path / "worker_0.log"
+    losses = [5 / (1 + step / 100) + (7.0 if step == 3000 else 0.0) for step in range(1, 6001)]
+    log.write_text("".join(f"epoch: 1 step: {step}, loss is {loss}\n" for step, loss in enumerate(losses, 1)))
+    views = RunView(), RunView()
+    for view, together in zip(views, (False, True)):
+        session = DiagnosisSession(load_pack(), on_metric=view.add)
+        if together:
+            session.on_block = view.add_block
+        read_run(session, [str(log)], lambda event: None)
+    single, block = (view.curves_of()["loss"] for view in views)
+    assert (single.first, single.end, single.last) == (1, 6000, losses[-1])
+    assert (block.end, block.last) == (single.end, single.last)
+    assert max(high for _, _, high in block.points) == max(losses)
+    assert min(low for _, low, _ in block.points) == pytest.approx(min(losses), rel=0.05)
+    assert views[1].last == views[0].last
+
+
+def test_ranks_that_differ_are_shown_first_when_ranks_are_gone_through() -> None:
+    view = RunView()
+    for step in range(1, 40):
+        for rank in range(4):
+            if rank != 2 or step < 20:
+                view.add(metric(rank, step, loss=float(rank + 1)))
+    assert view.next_rank(None) == 2
+    assert view.curves_of(2)["loss"].last == 3.0
+    assert [view.next_rank(2), view.next_rank(0), view.next_rank(3)] == [0, 1, 2]
+    assert view.curves_of(99)["loss"].last == 1.0, "of a rank that is not known the first one's"
