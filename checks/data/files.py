@@ -202,11 +202,12 @@ def files_missing(subject: Data) -> Iterator[Finding]:
         category="dataset",
         title=Text("{name} is not UTF-8", "{name} 不是 UTF-8 编码"),
         why=Text(
-            "{detail}{more}: a file in GBK or with damaged bytes. Tokenizers read UTF-8; other bytes become errors or wrong tokens.",
-            "{detail_zh}{more_zh}：文件是 GBK 编码或字节损坏。分词器按 UTF-8 读取，其他字节会报错或产生错误 token。",
+            "{detail}{more}: {kind}. Tokenizers read UTF-8; other bytes become errors or wrong tokens.",
+            "{detail_zh}{more_zh}：{kind_zh}。分词器按 UTF-8 读取，其他字节会报错或产生错误 token。",
         ),
         fix=Text(
-            "Convert it: iconv -f gb18030 -t utf-8 {name} > NEW", "转换编码：iconv -f gb18030 -t utf-8 {name} > NEW"
+            "Convert it: iconv -f {encoding} -t utf-8 {name} > NEW",
+            "转换编码：iconv -f {encoding} -t utf-8 {name} > NEW",
         ),
         verify="doctor check {path}",
     )
@@ -216,7 +217,11 @@ def encoding(subject: Data) -> Iterator[Finding]:
         raise Skip(Text("a MindRecord holds no raw text", "MindRecord 不含原始文本"))
     for path, problems in _by_file(subject, Kind.NAME):
         rest = len(problems) - 1
+        wide = problems[0].observed == "utf-16"
         yield encoding.finding(
+            encoding="utf-16" if wide else "gb18030",
+            kind="written so by a program of Windows" if wide else "a file in GBK or with damaged bytes",
+            kind_zh="由 Windows 程序写成" if wide else "文件是 GBK 编码或字节损坏",
             evidence=map(evidence_of, problems[:5]),
             name=path.name,
             path=subject.path,

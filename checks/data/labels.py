@@ -309,3 +309,84 @@ def padded(subject: Data) -> Iterator[Finding]:
             pad=found.pad,
             path=subject.path,
         )
+
+
+@check(
+    Rule(
+        id="DAT-LBL-008",
+        name="one-label-a-sample",
+        severity=Severity.WARNING,
+        category="dataset",
+        title=Text("{share:.0%} of the samples have a single label", "{share:.0%} 的样本只有一个标签"),
+        why=Text(
+            "In {count} of {total} samples all labels but one are masked: the mask covers the answer and not the prompt, or answers were "
+            "cut off. The model learns from one token of {length}.",
+            "{total} 个样本中有 {count} 个只剩一个未屏蔽的标签：掩码遮住了答案而不是提示词，或答案被截断。模型从 {length} 个 token 中只学习一个。",
+        ),
+        fix=Text(
+            "Mask the prompt and keep the answer; put the end token after it.",
+            "屏蔽提示词、保留答案，并在其后加结束符。",
+        ),
+        verify="doctor check {path}",
+        confidence=0.6,
+        false_positives=Text("Multiple choice answered by one letter.", "只用一个字母作答的选择题。"),
+    )
+)
+def single(subject: Data) -> Iterator[Finding]:
+    found = labelled(subject)
+    share = len(found.single) / max(found.samples, 1)
+    if share >= 0.9:
+        yield single.finding(
+            evidence=[at(subject, place, found.labels_column or "") for place in found.single[:5]],
+            share=share,
+            count=len(found.single),
+            total=found.samples,
+            length=found.lengths["max"] if found.lengths else 0,
+            path=subject.path,
+        )
+
+
+@check(
+    Rule(
+        id="DAT-MSK-001",
+        name="mask-lets-nothing-through",
+        severity=Severity.ERROR,
+        category="dataset",
+        title=Text("{column} is 0 throughout in {share:.0%} of the samples", "{share:.0%} 的样本中 {column} 全为 0"),
+        why=Text("{count} of {total} samples: {effect}", "{total} 个样本中有 {count} 个：{effect_zh}"),
+        fix=Text(
+            "Write 1 where a token counts and 0 where it does not; if the mask was inverted, turn it round.",
+            "有效位置写 1，无效位置写 0；若掩码写反，请取反。",
+        ),
+        verify="doctor check {path}",
+    )
+)
+def nothing_through(subject: Data) -> Iterator[Finding]:
+    found = subject.measured
+    if subject.set.unread is not None or found.ids_column is None:
+        raise Skip(Text("there are no columns of token ids and masks", "没有 token id 与掩码列"))
+    for column, places in found.hidden.items():
+        share = len(places) / found.samples
+        if share < 0.05:
+            continue
+        effect = _EFFECTS["loss" if "loss" in column else "attention"]
+        yield nothing_through.finding(
+            evidence=[at(subject, place, column) for place in places[:5]],
+            column=column,
+            share=share,
+            count=len(places),
+            total=found.samples,
+            effect=effect.en,
+            effect_zh=effect.zh,
+            path=subject.path,
+        )
+
+
+_EFFECTS = {
+    "loss": Text(
+        "no token of them counts, the loss is 0 or NaN (0/0).", "没有任何 token 计入，loss 为 0 或 NaN（0/0）。"
+    ),
+    "attention": Text(
+        "every token is taken for padding, the model sees nothing.", "所有 token 都被视为 padding，模型看不到任何内容。"
+    ),
+}

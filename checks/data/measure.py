@@ -59,6 +59,10 @@ class Measured:
     wrong_length: dict[int, int] = field(default_factory=dict)
     duplicates: list[tuple[Row, Row]] = field(default_factory=list)
     highest_label: Optional[Place] = None
+    #: samples with a single label to learn from
+    single: list[Place] = field(default_factory=list)
+    #: samples whose mask of the loss, or of attention, lets nothing through
+    hidden: dict[str, list[Place]] = field(default_factory=dict)
     #: answers of instruction data without a word in them
     unanswered: list[Place] = field(default_factory=list)
     #: a column that is called token ids and holds text
@@ -107,6 +111,7 @@ def measure(rows: Sequence[Row], consumer: Consumer) -> Measured:
             found.empty.append(Place(row, "only padding"))
         elif body.size > 8 and int(body.min()) == int(body.max()):
             found.constant.append(Place(row, int(body[0])))
+        _masks(found, row, ids)
         if found.labels_column is not None:
             _labels(found, row, ids, tail, consumer, relations)
     _duplicates(found, rows)
@@ -268,6 +273,14 @@ def _span(found: Measured, row: Row, ids: Any) -> None:
     found.span = {"min": found.lowest.observed, "max": found.highest.observed}
 
 
+def _masks(found: Measured, row: Row, ids: Any) -> None:
+    """Masks of one number a token that are zero throughout. Square attention masks mean other things."""
+    for name in MASKS:
+        mask = vector(row.values.get(name))
+        if mask is not None and mask.size == ids.size and not mask.any():
+            found.hidden.setdefault(name, []).append(Place(row, "0 throughout"))
+
+
 def _labels(found: Measured, row: Row, ids: Any, tail: int, consumer: Consumer, relations: Counter[Relation]) -> None:
     labels = vector(row.values.get(found.labels_column or ""))
     if labels is None or not labels.size:
@@ -278,6 +291,11 @@ def _labels(found: Measured, row: Row, ids: Any, tail: int, consumer: Consumer, 
     top = int(labels.max())
     if found.highest_label is None or top > found.highest_label.observed:
         found.highest_label = Place(row, top)
+    counted = labels != consumer.ignore
+    for value in IGNORED:
+        counted &= labels != value
+    if int(counted.sum()) == 1 and labels.size > 8:
+        found.single.append(Place(row, f"1 of {labels.size} labels"))
     relation = relation_of(ids[: ids.size - tail], labels[: labels.size - tail], consumer.ignore)
     if relation is None:
         return

@@ -65,6 +65,57 @@ def duplicated(subject: Weights) -> Iterator[Finding]:
 
 @check(
     Rule(
+        id="WGT-VAL-012",
+        name="tensors-are-copies",
+        severity=Severity.WARNING,
+        category="weights-mismatch",
+        title=Text("{one} and {other} hold the same values", "{one} 与 {other} 的数值相同"),
+        why=Text(
+            "{count} pairs of matrices inside a layer are equal byte for byte: a conversion or a merge wrote one into the place of the "
+            "other. The shapes are equal, so nothing else notices.",
+            "层内有 {count} 对矩阵逐字节相同：转换或合并时把一个写到了另一个的位置。形状相同，其他检查无从发现。",
+        ),
+        fix=Text(
+            "Convert again from the original: doctor convert SRC DST", "从原始权重重新转换：doctor convert SRC DST"
+        ),
+        verify="doctor check --values {path}",
+        confidence=0.7,
+        false_positives=Text(
+            "Experts that were made from one dense layer and not trained yet.", "由同一稠密层复制得到、尚未训练的专家。"
+        ),
+    )
+)
+def same_values(subject: Weights) -> Iterator[Finding]:
+    seen: dict[tuple[object, ...], str] = {}
+    pairs = []
+    for row in statistics(subject).values():
+        at = place(row.name)
+        if (
+            at.layer is None
+            or len(row.shape) < 2
+            or row.elements < 16
+            or row.zeros == row.elements
+            or is_lora(row.name)
+        ):
+            continue
+        key = (at.layer, at.extra, row.shape, row.fingerprint)
+        first = seen.setdefault(key, row.name)
+        if first != row.name:
+            pairs.append((first, row.name))
+    if pairs:
+        yield same_values.finding(
+            evidence=[
+                Evidence("value", str(subject.path), key=other, observed=f"equal to {one}") for one, other in pairs[:5]
+            ],
+            one=pairs[0][0],
+            other=pairs[0][1],
+            count=len(pairs),
+            path=subject.path,
+        )
+
+
+@check(
+    Rule(
         id="WGT-VAL-011",
         name="tied-head-differs",
         severity=Severity.WARNING,

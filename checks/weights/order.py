@@ -27,6 +27,8 @@ _WORDS = {
 }
 #: A config that says so wants the contiguous order.
 _SWITCHES = {"grouped": "use_contiguous_weight_layout_attention", "interleaved": "use_interleaved_weight_layout_mlp"}
+#: Operations whose order of rows differs between releases; others are the same everywhere.
+_OPERATIONS = frozenset({"qkv-grouped", "interleaved", "halves-interleaved"})
 MAX_LAYERS = 16
 
 
@@ -95,6 +97,7 @@ def row_order(subject: Weights) -> Iterator[Finding]:
 def _members(model: Model, suffixes: tuple[str, ...]) -> list[Member]:
     from doctor.formats.values import FORMATS
 
+    operations = {own: group.op.name for group in model.layout.groups for own in group.own}
     found = [
         member
         for member in model.members
@@ -102,6 +105,7 @@ def _members(model: Model, suffixes: tuple[str, ...]) -> list[Member]:
         and len(member.tensor.shape) == 2
         and member.tensor.dtype in FORMATS
         and len(member.tensor.spans) == 1
+        and operations.get(member.param.name) in _OPERATIONS
     ]
     # A few layers tell as much as eighty.
     step = max(1, len(found) // MAX_LAYERS)

@@ -201,3 +201,44 @@ def shapes_differ(subject: Weights) -> Iterator[Finding]:
                 path=subject.path,
             )
             return
+
+
+@check(
+    Rule(
+        id="WGT-RANK-014",
+        name="rank-types-differ",
+        severity=Severity.ERROR,
+        category="ckpt-format",
+        title=Text("{name} has different types in different ranks", "{name} 在各 rank 中数据类型不同"),
+        why=Text(
+            "{usual} in most ranks, {other} in rank {ranks}: files of two runs or of two conversions were mixed. Merged or resumed, "
+            "the ranks compute with different precision.",
+            "多数 rank 为 {usual}，rank {ranks} 为 {other}：混入了两次训练或两次转换的文件。合并或续训后各 rank 的计算精度不同。",
+        ),
+        fix=Text("Put the files of one run into a folder of their own.", "将同一次训练的文件放到单独的目录。"),
+        verify="doctor check {path}",
+    )
+)
+def types_differ(subject: Weights) -> Iterator[Finding]:
+    seen: dict[str, dict[str, list[int]]] = {}
+    for rank in rank_set(subject).ranks:
+        for tensor in rank.file.tensors if rank.file is not None else ():
+            seen.setdefault(tensor.name, {}).setdefault(tensor.dtype, []).append(rank.number)
+    for name, types in seen.items():
+        if len(types) > 1:
+            ordered = sorted(types, key=lambda item: (-len(types[item]), item))
+            odd = [number for item in ordered[1:] for number in types[item]]
+            yield types_differ.finding(
+                evidence=[
+                    Evidence(
+                        "value", str(subject.path), key=name, rank=number, observed=ordered[1], expected=ordered[0]
+                    )
+                    for number in odd[:5]
+                ],
+                name=name,
+                usual=ordered[0],
+                other=ordered[1],
+                ranks=ranges(odd),
+                path=subject.path,
+            )
+            return

@@ -22,6 +22,8 @@ from doctor.formats.tensor import Tensor
 
 #: Below this share of names explained and parameters present, no family is claimed.
 ENOUGH = 0.45
+#: The same when a config names the family and no other fits better: many names may be wrong then.
+ENOUGH_NAMED = 0.2
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,8 @@ def fits(names: Iterable[str]) -> list[Fit]:
 def recognise(tensors: Mapping[str, Tensor], prefer: Optional[Family] = None) -> Optional[Model]:
     """The model, or None when no family fits. `prefer` wins over a better fit that is only a little better."""
     ranked = fits(tensors)
+    if ranked and ranked[0].family is prefer and ranked[0].score >= ENOUGH_NAMED:
+        return model_of(ranked[0], tensors)
     if not ranked or ranked[0].score < ENOUGH:
         return None
     best = ranked[0]

@@ -31,6 +31,9 @@ def open_jsonl(path: Path) -> Dataset:
             path, "jsonl", (path,), 0, problems=(Problem(Kind.EMPTY, path, Text("it is empty", "文件为空")),)
         )
     with path.open("rb") as file:
+        wide = _wide(path, file)
+        if wide is not None:
+            return Dataset(path, "jsonl", (path,), problems=(wide,))
         for number, offset, line in _lines(file, SCANNED):
             if not line.strip():
                 continue
@@ -47,6 +50,15 @@ def open_jsonl(path: Path) -> Dataset:
         yield from _draw_lines(path, count)
 
     return Dataset(path, "jsonl", (path,), rows, keys, tuple(problems), draw)
+
+
+def _wide(path: Path, file: BinaryIO) -> Optional[Problem]:
+    """That a file is UTF-16, which has its mark at the beginning. The file is at its beginning before and after."""
+    mark = file.read(2)
+    file.seek(0)
+    if mark in {b"\xff\xfe", b"\xfe\xff"}:
+        return Problem(Kind.NAME, path, Text("it is UTF-16", "文件是 UTF-16 编码"), observed="utf-16")
+    return None
 
 
 def open_json(path: Path) -> Dataset:
@@ -96,6 +108,9 @@ def open_text(path: Path) -> Dataset:
     if not size:
         problems.append(Problem(Kind.EMPTY, path, Text("it is empty", "文件为空")))
     with path.open("rb") as file:
+        wide = _wide(path, file)
+        if wide is not None:
+            return Dataset(path, "text", (path,), problems=(wide,))
         for number, offset, line in _lines(file, SCANNED):
             rows += bool(line.strip())
             try:

@@ -196,6 +196,9 @@ def _index(path: Path) -> tuple[Optional[int], tuple[str, ...], list[Problem]]:
     place = path.with_name(path.name + ".db")
     if not place.is_file():
         return None, (), [Problem(Kind.UNREADABLE, place, Text("the index is not there", "索引文件不存在"))]
+    torn = _torn(place)
+    if torn is not None:
+        return None, (), [torn]
     try:
         connection = _connect(place)
         try:
@@ -207,6 +210,23 @@ def _index(path: Path) -> tuple[Optional[int], tuple[str, ...], list[Problem]]:
         what = Text(f"the index cannot be read: {error}", f"索引无法读取：{error}")
         return None, (), [Problem(Kind.HEADER, place, what)]
     return int(count), names, []
+
+
+def _torn(place: Path) -> Optional[Problem]:
+    """That a data base is shorter than its own header says: page size at byte 16, pages at byte 28."""
+    try:
+        held = place.stat().st_size
+        with place.open("rb", buffering=0) as file:
+            head = file.read(32)
+    except OSError:
+        return None
+    if len(head) < 32 or not head.startswith(b"SQLite format 3\x00"):
+        return None
+    page = int.from_bytes(head[16:18], "big")
+    needed = (65536 if page == 1 else page) * int.from_bytes(head[28:32], "big")
+    if held >= needed:
+        return None
+    return Problem(Kind.TRUNCATED, place, Text("the index is cut off", "索引不完整"), observed=held, expected=needed)
 
 
 def _rows(shard: Shard, count: int) -> Iterator[Row]:

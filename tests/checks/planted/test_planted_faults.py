@@ -16,11 +16,15 @@ sys.path.insert(0, str(HERE))
 import planting  # noqa: E402
 import round_one_data  # noqa: E402
 import round_one_weights  # noqa: E402
+import round_two  # noqa: E402
 
 ROUNDS = {
     # blind: 217 of 253 faults right, 22 silent, 14 wrong; 66 of 67 healthy ones silent (both files together)
     "weights, one": round_one_weights.ROUND,
     "data, one": round_one_data.ROUND,
+    # blind: 70 of 81 faults right, 8 silent, 3 wrong; 24 of 25 healthy ones silent (both together)
+    "weights, two": round_two.WEIGHTS,
+    "data, two": round_two.DATA,
 }
 
 
@@ -29,4 +33,4 @@ def test_every_fault_is_named_and_nothing_healthy_is(tmp_path: Path, name: str) 
     found = planting.run(ROUNDS[name].cases, tmp_path, seed=1)
     wrong = [f"{item.case.kind}: {item.verdict}, raised {item.raised}" for item in found if item.verdict != "right"]
     assert not wrong
-    assert len(found) >= 60
+    assert len(found) >= 25
