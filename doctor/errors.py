@@ -14,13 +14,16 @@ EXIT_INTERRUPTED = 130
 
 
 class UsageError(Exception):
-    """The input cannot be used. `what` names it and says what is wrong, `hint` what to do next."""
+    """The input cannot be used. `what` names it and says what is wrong, `hint` what to do next; `rule` is the id of
+    the rule that explains why, for `doctor rules ID`."""
 
-    def __init__(self, what: Text, hint: Optional[Text] = None) -> None:
+    def __init__(self, what: Text, hint: Optional[Text] = None, rule: Optional[str] = None) -> None:
         super().__init__(what.en)
         self.what = what
         self.hint = hint
+        self.rule = rule
 
     def line(self, lang: str) -> str:
         text = self.what.pick(lang)
-        return f"{text} {self.hint.pick(lang)}" if self.hint else text
+        text = f"{text} {self.hint.pick(lang)}" if self.hint else text
+        return f"{text} [{self.rule}]" if self.rule else text

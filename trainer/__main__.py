@@ -59,21 +59,33 @@ def _in_folder(config: RunConfig, folder: RunFolder, options: argparse.Namespace
     for number in (1, 2):
         os.dup2(log, number)
     try:
-        from doctor.trainer.assemble import train
+        from doctor.trainer.assemble import RunFailed, train
 
-        return train(config, folder, options.resume, screen, options.parent).code
+        try:
+            return train(config, folder, options.resume, screen, options.parent).code
+        except RunFailed as error:
+            talk.write(visible(f"doctor: the run failed: {error.line(language())}") + "\n")
+            return EXIT_FINDINGS
     except UsageError as error:
         talk.write(visible(f"doctor: {error.line(language())}") + "\n")
         return EXIT_USAGE
     except Exception as error:  # noqa: BLE001 - the end of the process: the log gets the traceback, the screen one line
         traceback.print_exc()
         sys.stderr.flush()
-        first = (str(error).strip().splitlines() or [""])[0]
-        talk.write(visible(f"doctor: the run failed: {type(error).__name__}: {first} (see {folder.log()})") + "\n")
+        talk.write(
+            visible(f"doctor: the run failed: {type(error).__name__}: {_gist(error)} (see {folder.log()})") + "\n"
+        )
         return EXIT_FINDINGS
     finally:
         screen.flush()
         talk.flush()
+
+
+def _gist(error: Exception) -> str:
+    """The first line that says something: MindSpore begins with a ruler and a heading."""
+    lines = [line.strip(" -") for line in str(error).splitlines()]
+    said = [line for line in lines if line]
+    return next((line for line in said if not line.endswith(":")), said[0] if said else "")
 
 
 if __name__ == "__main__":

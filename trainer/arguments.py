@@ -26,8 +26,10 @@ from doctor.trainer.fields import (
 
 _COUNT = Number(1, 10**9, integer=True)
 _SIZE = Number(0, 10**12, integer=True)
-_RATE = Number(0, 1e9)
-_BETA = Number(0, 1 - 1e-9)
+_BATCH = Number(1, 10**9, integer=True, rule="CFG-BAT-001")
+_ACCUMULATION = Number(1, 10**9, integer=True, rule="CFG-BAT-003")
+_RATE = Number(0, 1e9, rule="CFG-OPT-006")
+_BETA = Number(0, 1, below=True, rule="CFG-OPT-001")
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class LossScale:
 class _LossScaleKind(Kind):
     """`dynamic`, a fixed number, or MindFormers' mapping with type and loss_scale_value."""
 
-    _POSITIVE = Number(0, 2.0**60, above=True)
+    _POSITIVE = Number(0, 2.0**60, above=True, rule="CFG-PRC-005")
     _TYPES: Mapping[str, bool] = {
         "DynamicLossScaleUpdateCell": True,
         "DynamicLossScaleManager": True,
@@ -74,7 +76,9 @@ class _LossScaleKind(Kind):
         return LossScale(
             value=self._POSITIVE.read(start, place.at("loss_scale_value")),
             dynamic=self._TYPES[kind],
-            factor=Number(1, 1e6, above=True).read(value.get("scale_factor", 2), place.at("scale_factor")),
+            factor=Number(1, 1e6, above=True, rule="CFG-PRC-006").read(
+                value.get("scale_factor", 2), place.at("scale_factor")
+            ),
             window=_COUNT.read(value.get("scale_window", 1000), place.at("scale_window")),
             drop_overflow=Flag().read(value.get("drop_overflow_update", True), place.at("drop_overflow_update")),
         )
@@ -100,7 +104,8 @@ class _CheckpointKind(Kind):
         if isinstance(value, int) and not isinstance(value, bool):
             return {"save_steps": value}
         if not isinstance(value, Mapping):
-            raise wrong(place, value, Text("a mapping such as {save_steps: 500}", "形如 {save_steps: 500} 的映射"))
+            expected = Text("a mapping such as {save_steps: 500}", "形如 {save_steps: 500} 的映射")
+            raise wrong(place, value, expected, rule="CFG-TYP-009")
         plain = {key: item for key, item in value.items() if key not in {"type", "prefix"}}
         for key in plain:
             if key not in self._NAMES:
@@ -117,9 +122,15 @@ class _RecomputeKind(Kind):
         if isinstance(value, Mapping):
             return self._mapping(value, place)
         if isinstance(value, str):
-            return Choice(("selective",)).read(value, place)
+            return self._word(value, place)
         layers = Many(Number(0, 10**6, integer=True)).read(value, place)
         return tuple(sorted(set(layers)))
+
+    def _word(self, value: str, place: Place) -> str:
+        if value.lower() == "selective":
+            return "selective"
+        expected = Text('true, false, "selective" or numbers of layers', 'true、false、"selective" 或层号')
+        raise wrong(place, value, expected, rule="CFG-KEY-015")
 
     def _mapping(self, value: Mapping[str, Any], place: Place) -> Union[bool, str]:
         known = ("recompute", "select_recompute")
@@ -131,19 +142,51 @@ class _RecomputeKind(Kind):
 
 
 class _ParallelKind(Kind):
-    """`parallel_config`, kept as given; `doctor.trainer.parallel` reads it."""
+    """`parallel_config`: sizes, by which `assemble` refuses what is for several devices; the rest is kept as given."""
+
+    _SIZES = (
+        "data_parallel",
+        "model_parallel",
+        "tensor_parallel",
+        "tensor_model_parallel_size",
+        "pipeline_stage",
+        "pipeline_stages",
+        "pipeline_model_parallel_size",
+        "context_parallel",
+        "expert_parallel",
+        "device_num",
+    )
+    _KEPT = (
+        "parallel_mode",
+        "micro_batch_num",
+        "micro_batch_interleave_num",
+        "use_seq_parallel",
+        "vocab_emb_dp",
+        "optimizer_shard",
+        "enable_parallel_optimizer",
+        "gradient_aggregation_group",
+        "gradients_mean",
+        "full_batch",
+    )
 
     def read(self, value: Any, place: Place) -> Mapping[str, Any]:
         if value is None:
             return {}
         if not isinstance(value, Mapping):
-            raise wrong(place, value, Text("a mapping", "映射"))
+            raise wrong(place, value, Text("a mapping", "映射"), rule="CFG-TYP-009")
+        size = Maybe(Number(1, 10**6, integer=True, rule="CFG-PAR-008"))
+        for key, item in value.items():
+            if key in self._SIZES:
+                size.read(item, place.at(key))
+            elif key not in self._KEPT:
+                raise unknown_key(place.at(str(key)), str(key), (*self._SIZES, *self._KEPT))
         return dict(value)
 
 
 PRECISION = Choice(
     ("O0", "O1", "O2", "O3"),
     {"fp32": "O0", "float32": "O0", "no": "O0", "fp16": "O2", "float16": "O2", "bf16": "O2", "bfloat16": "O2"},
+    "CFG-PRC-011",
 )
 
 
@@ -163,10 +206,10 @@ class TrainingArguments:
     run_name: Optional[str] = setting(None, Maybe(Words()))
     seed: int = setting(42, Number(0, 2**32 - 1, integer=True))
 
-    num_train_epochs: float = setting(1.0, Number(0, 1e6, above=True), "epochs")
-    max_steps: Optional[int] = setting(None, Maybe(Number(-1, 10**9, integer=True)), "total_steps")
-    per_device_train_batch_size: int = setting(8, _COUNT, "batch_size")
-    gradient_accumulation_steps: int = setting(1, _COUNT)
+    num_train_epochs: float = setting(1.0, Number(0, 1e6, above=True, rule="CFG-RUN-001"), "epochs")
+    max_steps: Optional[int] = setting(None, Maybe(Number(-1, 10**9, integer=True, rule="CFG-LRS-007")), "total_steps")
+    per_device_train_batch_size: int = setting(8, _BATCH, "batch_size")
+    gradient_accumulation_steps: int = setting(1, _ACCUMULATION)
 
     learning_rate: float = setting(3e-4, _RATE)
     lr_scheduler: str = setting(
@@ -183,13 +226,13 @@ class TrainingArguments:
         "lr_scheduler_type",
     )
     lr_end: float = setting(0.0, _RATE)
-    warmup_steps: int = setting(0, _SIZE)
-    warmup_ratio: float = setting(0.0, Number(0, 1))
+    warmup_steps: int = setting(0, Number(0, 10**12, integer=True, rule="CFG-LRS-006"))
+    warmup_ratio: float = setting(0.0, Number(0, 1, rule="CFG-LRS-003"))
     adam_beta1: float = setting(0.9, _BETA)
     adam_beta2: float = setting(0.95, _BETA)
-    adam_epsilon: float = setting(1e-8, Number(0, 1, above=True))
-    weight_decay: float = setting(0.1, Number(0, 10))
-    max_grad_norm: float = setting(1.0, Number(0, 1e30))
+    adam_epsilon: float = setting(1e-8, Number(0, 1, above=True, rule="CFG-OPT-005"))
+    weight_decay: float = setting(0.1, Number(0, 10, rule="CFG-OPT-004"))
+    max_grad_norm: float = setting(1.0, Number(0, 1e30, rule="CFG-OPT-011"))
 
     mixed_precision: str = setting("O0", PRECISION)
     compute_dtype: Optional[str] = setting(
@@ -198,6 +241,7 @@ class TrainingArguments:
             Choice(
                 ("float32", "float16", "bfloat16"),
                 {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"},
+                "CFG-PRC-001",
             )
         ),
     )
@@ -209,19 +253,19 @@ class TrainingArguments:
     parallel_config: Mapping[str, Any] = setting(None, _ParallelKind())
 
     checkpoint_callback: Mapping[str, Any] = setting(None, _CheckpointKind())
-    save_steps: int = setting(500, _SIZE)
-    save_total_limit: int = setting(3, _COUNT)
+    save_steps: int = setting(500, Number(0, 10**12, integer=True, rule="CFG-CKP-004"))
+    save_total_limit: int = setting(3, Number(1, 10**9, integer=True, rule="CFG-CKP-006"))
     save_best: bool = setting(False, Flag())
-    save_format: str = setting("safetensors", Choice(("safetensors", "ckpt")))
+    save_format: str = setting("safetensors", Choice(("safetensors", "ckpt"), rule="CFG-CKP-009"))
 
     #: steps whose data are left out: a batch known to be bad
     skip_steps: tuple[int, ...] = setting((), Many(_COUNT), "skip_batches")
     eval_steps: int = setting(0, _SIZE)
     logging_steps: int = setting(1, _COUNT)
-    mode: str = setting("graph", Choice(("graph", "pynative"), {"0": "graph", "1": "pynative"}))
-    jit_level: str = setting("O0", Choice(("O0", "O1")))
-    device_target: str = setting("auto", Choice(("auto", "CPU", "Ascend")))
-    device_id: Optional[int] = setting(None, Maybe(_SIZE))
+    mode: str = setting("graph", Choice(("graph", "pynative"), {"0": "graph", "1": "pynative"}, "CFG-CTX-001"))
+    jit_level: str = setting("O0", Choice(("O0", "O1"), rule="CFG-CTX-009"))
+    device_target: str = setting("auto", Choice(("auto", "CPU", "Ascend"), rule="CFG-CTX-002"))
+    device_id: Optional[int] = setting(None, Maybe(Number(0, 1023, integer=True, rule="CFG-CTX-004")))
     #: names of settings that the caller gave, for the echo
     given: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
@@ -280,7 +324,10 @@ class TrainingArguments:
                     f"at most learning_rate ({self.learning_rate:g})",
                     f"不大于 learning_rate（{self.learning_rate:g}）的值",
                 ),
+                rule="CFG-LRS-001",
             )
+        if self.max_steps == 0:
+            raise wrong(place.at("max_steps"), 0, Text("-1 or > 0", "-1 或大于 0 的整数"), rule="CFG-LRS-007")
         if self.warmup_steps and self.warmup_ratio:
             raise UsageError(
                 Text(
@@ -288,4 +335,5 @@ class TrainingArguments:
                     f"{place.at('warmup_ratio')}：同时给出了 warmup_steps 与 warmup_ratio。",
                 ),
                 Text("Keep one of the two.", "请只保留其中一个。"),
+                "CFG-LRS-005",
             )

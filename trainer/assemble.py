@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ from doctor.trainer.config import RunConfig
 from doctor.trainer.runfolder import Journal, RunFolder, write_atomically, write_end
 
 RESUME_NEWEST, RESUME_START = "newest", "start"
+
+
+class RunFailed(UsageError):
+    """What ends a run that was under way, in one clear line: a disk that is full, say."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +50,12 @@ def train(
 
     `resume` is None, "newest", "start" (in a folder that holds a run, from its beginning) or the path of a checkpoint;
     `parent` is the process without which the run is to end, `weights` are those to begin with by the trainer's names.
-    Raises UsageError for a bad config before anything is
-    compiled; any other exception is recorded in the log and end.json and raised again.
+    Raises UsageError for a bad config before anything is compiled, RunFailed for what stops a run that was under way;
+    any other exception is recorded in the log and end.json and raised again.
     """
     started = time.perf_counter()
     journal = Journal(folder, screen)
-    last = 0
+    last, under_way = 0, False
     try:
         loop = _assemble(config, folder, journal, resume, weights)
         journal.say(f"set-up took {time.perf_counter() - started:.1f} s")
@@ -58,6 +63,7 @@ def train(
         loop.callbacks = tuple(callbacks)
         from doctor.trainer.stopping import Stopped
 
+        under_way = True
         try:
             loop.run()
         except Stopped as stop:
@@ -72,9 +78,13 @@ def train(
         write_end(folder, ended.state, ended.code, ended.last_step)
         return ended
     except BaseException as error:
-        if isinstance(error, UsageError):
-            journal.say(str(error), "ERROR")
+        if isinstance(error, UsageError) and not under_way:
+            # Refused: the one line is for whoever started it. In the log it would be diagnosed as a failed run.
             write_end(folder, "failed", 2, last, reason=str(error))
+        elif isinstance(error, UsageError):
+            journal.say(str(error), "ERROR")
+            write_end(folder, "failed", 1, last, reason=str(error))
+            raise RunFailed(error.what, error.hint, error.rule) from None
         else:
             write_end(folder, "failed", 1, last, reason=f"{type(error).__name__}: {error}")
         raise
@@ -90,10 +100,29 @@ def _assemble(
 
     args = config.args
     refuse_devices(config)
+    if args.eval_steps and config.eval_dataset is None:
+        raise UsageError(
+            Text(
+                f"training_args.eval_steps: {args.eval_steps}, but there is no eval_dataset.",
+                f"training_args.eval_steps：为 {args.eval_steps}，但没有 eval_dataset。",
+            ),
+            Text(
+                "Give the section eval_dataset, or leave eval_steps out.", "请给出 eval_dataset 段，或去掉 eval_steps。"
+            ),
+            "CFG-RUN-004",
+        )
+    refuse_full_disk(config, folder.root)
     samples = load_samples(config.dataset, config.length, config.model.vocab_size, args.seed, "train_dataset")
     shuffle = config.dataset.data_loader.shuffle
-    batches = Batches(samples, args.per_device_train_batch_size, args.seed, shuffle, "train_dataset")
-    started_on = runtime.start(args.device_target, args.mode, args.jit_level, folder.root / "dumps")
+    batches = Batches(
+        samples,
+        args.per_device_train_batch_size,
+        args.seed,
+        shuffle,
+        "train_dataset",
+        config.dataset.drop_remainder,
+    )
+    started_on = runtime.start(args.device_target, args.mode, args.jit_level, folder.root / "dumps", args.device_id)
     if args.optimizer_offload and started_on.device == "CPU":
         raise UsageError(
             Text(
@@ -101,6 +130,7 @@ def _assemble(
                 "training_args.optimizer_offload：在 CPU 上优化器状态本来就在主机内存中。",
             ),
             Text("Set it to false here.", "请在本机设为 false。"),
+            "CFG-OPT-015",
         )
 
     from doctor.trainer.evaluation import Evaluation
@@ -113,7 +143,7 @@ def _assemble(
     network.set_train()
     recompute(network, args.recompute)
     initialise(network, config.model, args.seed)
-    if resume is None:
+    if _begins(folder, resume):
         _load(config, network, weights, journal)
     loop = Loop(config, network, batches, folder, journal)
     if config.eval_dataset is not None:
@@ -140,6 +170,13 @@ def _assemble(
     journal.say(".........Starting Training Model..........")
     journal.say(".........Model Compiling, Please Wait a Moment...........")
     return loop
+
+
+def _begins(folder: RunFolder, resume: Optional[str]) -> bool:
+    """Whether the run starts from its first step: also when it is resumed before its first save, or sent back there."""
+    if resume == RESUME_NEWEST:
+        return not checkpoints.whole(folder.checkpoints)
+    return resume is None or resume == RESUME_START
 
 
 def _load(config: RunConfig, network: Any, weights: Optional[Mapping[str, Any]], journal: Journal) -> None:
@@ -197,11 +234,20 @@ def write_config(config: RunConfig, folder: RunFolder, started_on: runtime.Runti
     write_atomically(folder.config, head + yaml.safe_dump(row, sort_keys=False, allow_unicode=True))
 
 
+#: names of the sizes whose product is the number of devices
+_SIZES = (
+    ("data_parallel",),
+    ("model_parallel", "tensor_parallel", "tensor_model_parallel_size"),
+    ("pipeline_stage", "pipeline_stages", "pipeline_model_parallel_size"),
+    ("context_parallel",),
+)
+
+
 def refuse_devices(config: RunConfig) -> None:
     """Raises UsageError for a config that asks for more than one device: this process is one."""
     wanted = config.args.parallel_config
     devices = 1
-    for names in (("data_parallel",), ("model_parallel", "tensor_parallel"), ("pipeline_stage", "pipeline_stages")):
+    for names in _SIZES:
         value = next((wanted[name] for name in names if name in wanted), 1)
         devices *= value if isinstance(value, int) and value > 0 else 1
     if isinstance(wanted.get("device_num"), int):
@@ -216,4 +262,27 @@ def refuse_devices(config: RunConfig) -> None:
                 "For one device: use_parallel: false. To try the config small, here: doctor train CONFIG --smoke",
                 "单设备请设 use_parallel: false。在本机缩小试跑：doctor train CONFIG --smoke",
             ),
+            "CFG-PAR-001",
+        )
+
+
+#: a weight, and two moments of it, in FP32
+_BYTES_SAVED = 12
+
+
+def refuse_full_disk(config: RunConfig, root: Path) -> None:
+    """Raises UsageError when the first checkpoint does not fit: a run is not to find that out at its end."""
+    if not config.args.save_steps:
+        return
+    needed, free = _BYTES_SAVED * config.model.parameters, shutil.disk_usage(root).free
+    if needed > free:
+        raise UsageError(
+            Text(
+                f"output_dir {root}: {free / 1e6:.3g} MB are free, a checkpoint takes {needed / 1e6:.3g} MB.",
+                f"output_dir {root}：剩余 {free / 1e6:.3g} MB，而一个检查点需要 {needed / 1e6:.3g} MB。",
+            ),
+            Text(
+                "Free space, or name another disk: --output-dir DIR", "请清理磁盘，或用 --output-dir DIR 指定其他磁盘。"
+            ),
+            "LOG-SYS-002",
         )

@@ -123,6 +123,7 @@ def find(path: Path) -> Checkpoint:
     raise UsageError(
         Text(f"{path}: no whole checkpoint there.", f"{path}：没有完整的检查点。"),
         Text("Expected checkpoints/step-N with state.json.", "应为带有 state.json 的 checkpoints/step-N。"),
+        "LOG-MF-953",
     )
 
 
@@ -164,9 +165,14 @@ def _write_arrays(path: Path, arrays: Arrays) -> None:
         ms.save_checkpoint(rows, str(path))
         path.chmod(0o644)
     else:
+        from safetensors import SafetensorError
         from safetensors.numpy import save_file
 
-        save_file({name: np.ascontiguousarray(values) for name, values in arrays.items()}, str(path))
+        try:
+            save_file({name: np.ascontiguousarray(values) for name, values in arrays.items()}, str(path))
+        except SafetensorError as error:
+            # Its own exception for what the system refused; the words of the system are in it.
+            raise OSError(str(error)) from None
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
@@ -181,13 +187,14 @@ def _read_arrays(path: Path) -> dict[str, Any]:
 
         return dict(load_file(str(path)))
     except Exception as error:  # noqa: BLE001 - both libraries raise bare exceptions of their own for a torn file
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise UsageError(
-            Text(f"{path}: cannot be read: {first}", f"{path}：无法读取：{first}"),
+            Text(f"{path}: cannot be read: {first}.", f"{path}：无法读取：{first}。"),
             Text(
                 "Resume from an earlier step: --resume checkpoints/step-N",
                 "请从更早的检查点续训：--resume checkpoints/step-N",
             ),
+            "WGT-FILE-003" if path.suffix != ".ckpt" else "LOG-MS-032",
         ) from None
 
 

@@ -13,7 +13,7 @@ from doctor.finding import Text
 from doctor.plan.reader import Document, parse, read_document
 from doctor.trainer.arguments import TrainingArguments
 from doctor.trainer.data.settings import DatasetSettings
-from doctor.trainer.fields import Place, nearest, unknown_key, wrong
+from doctor.trainer.fields import Choice, Place, nearest, unknown_key, wrong
 from doctor.trainer.mindformers import is_mindformers, translate
 from doctor.trainer.models.config import ModelConfig
 from doctor.trainer.models.families import named
@@ -30,6 +30,14 @@ _PROBLEMS = {
     "recursion": Text("an alias contains itself", "别名包含自身"),
     "tag": Text("a tag that is not read for safety", "出于安全不读取的标签"),
     "key": Text("a key that is not a text", "键不是字符串"),
+}
+_RULES_OF_PROBLEMS = {
+    "conflict": "CFG-YML-001",
+    "tab": "CFG-YML-002",
+    "duplicate": "CFG-YML-003",
+    "recursion": "CFG-YML-004",
+    "tag": "CFG-YML-005",
+    "key": "CFG-YML-006",
 }
 
 
@@ -112,7 +120,8 @@ def _from_document(document: Document, source: str, name: str) -> RunConfig:
                 Text(
                     f"{source}:{line}: {_PROBLEMS[problem.kind].en}: {problem.text}",
                     f"{source}:{line}：{_PROBLEMS[problem.kind].zh}：{problem.text}",
-                )
+                ),
+                rule=_RULES_OF_PROBLEMS[problem.kind],
             )
     lines = {item.key: (item.named or item.location).line or 0 for item in document.root.walk()}
     config = build_config(raw, Place(source, "", lines), name)
@@ -128,11 +137,13 @@ def build_config(raw: Mapping[str, Any], place: Place, name: str) -> RunConfig:
         if key not in SECTIONS:
             raise unknown_key(place.at(str(key)), str(key), SECTIONS)
         if value is not None and not isinstance(value, Mapping) and key != "model":
-            raise wrong(place.at(key), value, Text("a section of settings", "一个配置段"))
+            raise wrong(place.at(key), value, Text("a section of settings", "一个配置段"), rule="CFG-TYP-009")
     trainer = dict(raw.get("trainer") or {})
     for key in trainer:
         if key not in _TRAINER:
             raise unknown_key(place.at("trainer").at(str(key)), str(key), _TRAINER)
+    if trainer.get("task") is not None:
+        Choice(TASKS).read(trainer["task"], place.at("trainer").at("task"))
     said = dict(raw.get("training_args") or {})
     for key in ("output_dir", "run_name", "seed"):
         if trainer.get(key) is not None:
@@ -164,6 +175,7 @@ def build_config(raw: Mapping[str, Any], place: Place, name: str) -> RunConfig:
                 f"at most max_position_embeddings ({model.max_position_embeddings})",
                 f"不大于 max_position_embeddings（{model.max_position_embeddings}）的值",
             ),
+            rule="CFG-MOD-003",
         )
     return config
 
@@ -183,6 +195,7 @@ def _one_batch_size(
                 f"{args.per_device_train_batch_size} 矛盾。",
             ),
             Text("Keep one of the two.", "请只保留其中一个。"),
+            "CFG-KEY-006",
         )
     return replace(args, per_device_train_batch_size=dataset.batch_size)
 
@@ -194,11 +207,11 @@ def read_model(raw: Any, model_name: Any, here: Place) -> ModelConfig:
     if isinstance(raw, str):
         raw = {"type": raw}
     if not isinstance(raw, Mapping):
-        raise wrong(here, raw, Text("a model's name or a section of sizes", "模型名或一组尺寸"))
+        raise wrong(here, raw, Text("a model's name or a section of sizes", "模型名或一组尺寸"), rule="CFG-TYP-009")
     sizes = {key: value for key, value in raw.items() if key not in _MODEL_WORDS}
     inner = raw.get("model_config") or {}
     if not isinstance(inner, Mapping):
-        raise wrong(here.at("model_config"), inner, Text("a section of sizes", "一组尺寸"))
+        raise wrong(here.at("model_config"), inner, Text("a section of sizes", "一组尺寸"), rule="CFG-TYP-009")
     sizes.update({key: value for key, value in inner.items() if key != "type"})
     arch = raw.get("arch")
     arch = arch.get("type") if isinstance(arch, Mapping) else arch
@@ -207,6 +220,7 @@ def read_model(raw: Any, model_name: Any, here: Place) -> ModelConfig:
         raise UsageError(
             Text(f"{here}: no model is named.", f"{here}：未指定模型。"),
             Text("Give model.type, for example llama or llama2_7b.", "请给出 model.type，例如 llama 或 llama2_7b。"),
+            "CFG-KEY-019",
         )
     config = ModelConfig.read(sizes, here, named(name, here.at("type")))
     config.check(here)

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 from mindspore import Tensor
 
-from doctor.trainer.data.samples import IGNORED, Samples
+from doctor.trainer.data.batches import Batches
+from doctor.trainer.data.samples import IGNORED, SampleSource
 from doctor.trainer.models.decoder import CausalLM, LanguageModelLoss
 
 
 class Evaluation:
     """The mean loss over the tokens of a data set, in the network's own batch shape."""
 
-    def __init__(self, network: CausalLM, samples: Samples) -> None:
-        self.network, self.samples = network, samples
+    def __init__(self, network: CausalLM, samples: SampleSource) -> None:
+        self.network = network
+        self.batches = Batches(samples, network.batch, 0, shuffle=False, name="eval_dataset", drop_remainder=False)
         self.measure = LanguageModelLoss(network)
 
     def loss(self) -> float:
-        size = self.network.batch
-        total = 0.0
-        learned = int(np.count_nonzero(self.samples.labels != IGNORED))
+        total, learned = 0.0, 0
         one = Tensor(np.float32(1.0))
         self.network.set_train(False)
-        for start in range(0, len(self.samples), size):
-            ids, labels = self.samples.ids[start : start + size], self.samples.labels[start : start + size]
-            short = size - len(ids)
-            if short:
-                ids = np.pad(ids, ((0, short), (0, 0)))
-                labels = np.pad(labels, ((0, short), (0, 0)), constant_values=IGNORED)
-            total += float(self.measure(Tensor(ids), Tensor(labels), one).asnumpy())
+        for batch in islice(self.batches.start(), self.batches.per_epoch):
+            learned += int(np.count_nonzero(batch.labels != IGNORED))
+            total += float(self.measure(Tensor(batch.ids), Tensor(batch.labels), one).asnumpy())
         self.network.set_train(True)
         return total / max(1, learned)

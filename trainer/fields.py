@@ -50,12 +50,15 @@ class Kind(ABC):
 
 @dataclass(frozen=True)
 class Number(Kind):
-    """A number within bounds; `integer` refuses fractions. The bounds themselves are allowed unless `above`."""
+    """A number within bounds; `integer` refuses fractions. The bounds themselves are allowed unless `above` (the lower)
+    or `below` (the upper). `rule` explains what is wrong with a number out of them."""
 
     low: float = -math.inf
     high: float = math.inf
     integer: bool = False
     above: bool = False
+    below: bool = False
+    rule: str = "CFG-TYP-014"
 
     def read(self, value: Any, place: Place) -> Any:
         if isinstance(value, str) and _NUMBER.fullmatch(value):
@@ -65,33 +68,42 @@ class Number(Kind):
                     f"YAML 1.1 reads a float only with a dot: write {_dotted(value)} without quotes.",
                     f"YAML 1.1 只把带小数点的写法识别为浮点数：请写成 {_dotted(value)}，不加引号。",
                 ),
+                "CFG-TYP-001",
             )
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise wrong(place, value, self.words())
+            raise wrong(place, value, self.words(), rule=_not_a_number(value))
         if isinstance(value, float) and not math.isfinite(value):
-            raise wrong(place, value, self.words())
+            raise wrong(place, value, self.words(), rule="CFG-TYP-013")
         if self.integer:
             if isinstance(value, float) and not value.is_integer():
-                raise wrong(place, value, self.words())
+                raise wrong(place, value, self.words(), rule="CFG-TYP-003")
             value = int(value)
-        if value < self.low or value > self.high or (self.above and value == self.low):
-            raise wrong(place, value, self.words())
+        beyond = value < self.low or value > self.high
+        if beyond or (self.above and value == self.low) or (self.below and value == self.high):
+            raise wrong(place, value, self.words(), rule=self.rule)
         return value if self.integer else float(value)
 
     def words(self) -> Text:
-        sign = ">" if self.above else ">="
-        bounds = [f"{sign} {self.low:g}"] if math.isfinite(self.low) else []
-        bounds += [f"<= {self.high:g}"] if math.isfinite(self.high) else []
+        low, high = (">" if self.above else ">="), ("<" if self.below else "<=")
+        bounds = [f"{low} {self.low:g}"] if math.isfinite(self.low) else []
+        bounds += [f"{high} {self.high:g}"] if math.isfinite(self.high) else []
         en, zh = ("a whole number", "整数") if self.integer else ("a number", "数字")
         tail = " and ".join(bounds)
         return Text(f"{en} {tail}".strip(), f"{zh} {' 且 '.join(bounds)}".strip())
+
+
+def _not_a_number(value: Any) -> str:
+    """The rule for a value that is none."""
+    if isinstance(value, bool):
+        return "CFG-TYP-006"
+    return "CFG-TYP-002" if isinstance(value, str) else "CFG-TYP-011"
 
 
 @dataclass(frozen=True)
 class Flag(Kind):
     def read(self, value: Any, place: Place) -> bool:
         if not isinstance(value, bool):
-            raise wrong(place, value, Text("true or false", "true 或 false"))
+            raise wrong(place, value, Text("true or false", "true 或 false"), rule="CFG-TYP-004")
         return value
 
 
@@ -101,6 +113,7 @@ class Choice(Kind):
 
     words: tuple[str, ...]
     spelled: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    rule: str = "CFG-KEY-015"
 
     def read(self, value: Any, place: Place) -> str:
         word = str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
@@ -110,7 +123,8 @@ class Choice(Kind):
         if word.lower() in self.spelled:
             return self.spelled[word.lower()]
         listed = ", ".join(self.words)
-        raise wrong(place, value, Text(f"one of: {listed}", f"以下之一：{listed}"), nearest(word, self.words))
+        expected = Text(f"one of: {listed}", f"以下之一：{listed}")
+        raise wrong(place, value, expected, nearest(word, self.words), self.rule)
 
 
 @dataclass(frozen=True)
@@ -121,7 +135,7 @@ class Words(Kind):
 
     def read(self, value: Any, place: Place) -> str:
         if not isinstance(value, str) or "\0" in value or (not value and not self.empty):
-            raise wrong(place, value, Text("a text", "字符串"))
+            raise wrong(place, value, Text("a text", "字符串"), rule="CFG-TYP-008")
         return value
 
 
@@ -177,6 +191,7 @@ def read_section(
                     f"{place.at(str(key))}：{value!r} 与同一设置 {spelled[name]} 的值矛盾。",
                 ),
                 Text("Keep one of the two.", "请只保留其中一个。"),
+                "CFG-KEY-006",
             )
         values[name], spelled[name] = read, str(key)
     return cls(**values, **(more or {}))
@@ -185,7 +200,7 @@ def read_section(
 def unknown_key(place: Place, key: str, known: Iterable[str]) -> UsageError:
     names = sorted(set(known))
     hint = nearest(key, names) or Text(f"Known here: {', '.join(names)}.", f"此处可用：{', '.join(names)}。")
-    return UsageError(Text(f"{place} is not a known setting.", f"{place} 不是已知设置。"), hint)
+    return UsageError(Text(f"{place} is not a known setting.", f"{place} 不是已知设置。"), hint, "CFG-KEY-014")
 
 
 def nearest(word: str, known: Iterable[str]) -> Optional[Text]:
@@ -197,12 +212,13 @@ def nearest(word: str, known: Iterable[str]) -> Optional[Text]:
     return Text(f"Did you mean {name}?", f"是否想写 {name}？")
 
 
-def wrong(place: Place, value: Any, expected: Text, hint: Optional[Text] = None) -> UsageError:
+def wrong(
+    place: Place, value: Any, expected: Text, hint: Optional[Text] = None, rule: str = "CFG-TYP-011"
+) -> UsageError:
     shown = repr(value)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return UsageError(
-        Text(f"{place}: {shown} is not {expected.en}.", f"{place}：{shown} 不合法，应为{expected.zh}。"), hint
-    )
+    words = Text(f"{place}: {shown} is not {expected.en}.", f"{place}：{shown} 不合法，应为{expected.zh}。")
+    return UsageError(words, hint, rule)
 
 
 def _dotted(word: str) -> str:

@@ -47,9 +47,19 @@ class Loop:
                     f"不足 {self.args.gradient_accumulation_steps} 次累积。",
                 ),
                 Text("Give more data, or accumulate less.", "请增加数据，或减少累积步数。"),
+                "DAT-ROW-001",
             )
         self.total = self._total_steps()
         warmup = self.args.warmup_steps or int(self.args.warmup_ratio * self.total)
+        if warmup > self.total:
+            raise UsageError(
+                Text(
+                    f"training_args.warmup_steps: {warmup} of a run of {self.total} steps: the rate never comes up.",
+                    f"training_args.warmup_steps：{warmup} 步，而训练共 {self.total} 步：学习率升不到设定值。",
+                ),
+                Text("Warm up for a few per cent of the run.", "预热取总步数的百分之几。"),
+                "CFG-LRS-002",
+            )
         self.schedule = Schedule(
             self.args.lr_scheduler,
             self.args.learning_rate,
@@ -177,7 +187,7 @@ class Loop:
     def _after(self, step: int) -> None:
         """What is due after a step: evaluation, then a checkpoint."""
         last = step == self.total
-        if self.evaluation is not None and self.args.eval_steps and (step % self.args.eval_steps == 0 or last):
+        if self.evaluation is not None and (last or (self.args.eval_steps and step % self.args.eval_steps == 0)):
             self._evaluate(step)
         if self.args.save_steps and (step % self.args.save_steps == 0 or last):
             self.save()

@@ -41,6 +41,7 @@ class Precision:
                     "Use mixed_precision: O0 (FP32), or fp16 with a dynamic loss scale, on this machine.",
                     "本机请用 mixed_precision: O0（FP32），或 fp16 加动态 loss scale。",
                 ),
+                "CFG-PRC-002",
             )
         half = _TYPES[args.dtype]
         full = ms.float32

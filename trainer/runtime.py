@@ -68,8 +68,14 @@ def require_mindspore() -> None:
         )
 
 
-def start(device: str = "auto", mode: str = "graph", jit_level: str = "O0", dumps: Optional[Path] = None) -> Runtime:
-    """Imports MindSpore and sets device and mode; `dumps` is where it may put what it dumps of a failed compilation
+def start(
+    device: str = "auto",
+    mode: str = "graph",
+    jit_level: str = "O0",
+    dumps: Optional[Path] = None,
+    device_id: Optional[int] = None,
+) -> Runtime:
+    """Imports MindSpore and sets device (on Ascend card `device_id`, else the first) and mode; `dumps` is where it may put what it dumps of a failed compilation
     (by itself it would write ``rank_0/om`` into the working directory). Raises UsageError when the device is not there."""
     require_mindspore()
     made = set_environment()
@@ -87,7 +93,10 @@ def start(device: str = "auto", mode: str = "graph", jit_level: str = "O0", dump
     if mode == "graph":
         context["jit_config"] = {"jit_level": jit_level}
     ms.set_context(**context)
-    ms.set_device(target)
+    if target == "CPU" or device_id is None:
+        ms.set_device(target)
+    else:
+        ms.set_device(target, device_id)
     return Runtime(device=target, cores=cores(), mindspore=str(ms.__version__), set_here=made)
 
 
@@ -110,5 +119,6 @@ def _device(ms: Any, asked: str) -> str:
                     "Find out why: doctor check. To run here: device_target: CPU",
                     "排查：doctor check。在本机运行：device_target: CPU",
                 ),
+                "CFG-CTX-002",
             )
     return "CPU"

@@ -52,6 +52,7 @@ class Saver:
                     "Free space, then: doctor train CONFIG --output-dir DIR --resume",
                     "请清理磁盘后执行：doctor train CONFIG --output-dir DIR --resume",
                 ),
+                "LOG-SYS-002",
             ) from None
         seconds = time.perf_counter() - begun
         self.journal.say(f"global_step: {step}")
@@ -81,6 +82,7 @@ class Saver:
                     f"{item.path}：检查点属于另一模型：{listed}。",
                 ),
                 Text("Use the config it was trained with.", "请使用训练该检查点时的配置。"),
+                "WGT-SHP-001",
             )
 
 
@@ -99,5 +101,6 @@ def _fill(parameters: Sequence[Parameter], arrays: dict[str, Any], item: Checkpo
                     f"{item.path}：{parameter.name} 与模型不符（{shape}，模型为 {tuple(parameter.shape)}）。",
                 ),
                 Text("Use the config it was trained with.", "请使用训练该检查点时的配置。"),
+                "WGT-SHP-001",
             )
         parameter.set_data(Tensor(values, parameter.dtype))

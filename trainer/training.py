@@ -17,7 +17,7 @@ from doctor.trainer.auto import LanguageModel, ModelLike, model_config
 from doctor.trainer.callbacks import Callback
 from doctor.trainer.config import TASKS, RunConfig
 from doctor.trainer.data.batches import Batches
-from doctor.trainer.data.samples import Samples, load_samples
+from doctor.trainer.data.samples import SampleSource, load_samples
 from doctor.trainer.data.settings import DatasetSettings
 from doctor.trainer.data.tokenizer import Tokenizer
 from doctor.trainer.fields import Choice, Place
@@ -29,7 +29,7 @@ class Dataset:
     """What `build_dataset` gives: batches of the settings, for a model's vocabulary and length."""
 
     settings: DatasetSettings
-    samples: Samples
+    samples: SampleSource
     batches: Batches
 
     def __len__(self) -> int:
@@ -62,7 +62,8 @@ def build_dataset(
         )
     samples = load_samples(settings, settings.max_length, vocab_size, seed, "dataset")
     shuffle = settings.data_loader.shuffle
-    return Dataset(settings, samples, Batches(samples, settings.batch_size or 1, seed, shuffle, "dataset"))
+    batches = Batches(samples, settings.batch_size or 1, seed, shuffle, "dataset", settings.drop_remainder)
+    return Dataset(settings, samples, batches)
 
 
 class Trainer:

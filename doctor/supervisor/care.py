@@ -15,7 +15,7 @@ import yaml
 from doctor.finding import Edit, Finding, plain
 from doctor.plan.edit import edit_text
 from doctor.plan.reader import parse
-from doctor.supervisor.remedies import Remedy
+from doctor.supervisor.remedies import BEST, NEWEST, START, Remedy
 from doctor.trainer import checkpoint as checkpoints
 from doctor.trainer.config import RunConfig, load_config
 from doctor.trainer.runfolder import RunFolder, write_atomically
@@ -50,7 +50,7 @@ def intervene(
     old, new = _edited(config, remedy.edits)
     write_atomically(path, new)
     edited = load_config(str(path))
-    back = _sound_before(folder, _onset(finding)) if remedy.back else _newest(folder)
+    back = _back(folder, _onset(finding), remedy.back)
     removed = checkpoints.discard_after(folder.checkpoints, back.step if back is not None else -1)
     diff = "".join(
         difflib.unified_diff(
@@ -83,16 +83,49 @@ def _onset(finding: Finding) -> Optional[int]:
     return steps[0] if steps else None
 
 
-def _sound_before(folder: RunFolder, step: Optional[int]) -> Optional[checkpoints.Checkpoint]:
-    """The newest checkpoint from before that step whose weights are all finite."""
-    found = [item for item in checkpoints.whole(folder.checkpoints) if item.sound]
-    found = [item for item in found if step is None or item.step < step]
-    return found[-1] if found else None
+def _back(folder: RunFolder, onset: Optional[int], where: str) -> Optional[checkpoints.Checkpoint]:
+    """The checkpoint that the run goes back to, as `Remedy.back` has it; None is the beginning.
 
-
-def _newest(folder: RunFolder) -> Optional[checkpoints.Checkpoint]:
+    `sound` is the newest from before the onset whose weights are all finite, `best` also from before the loss was at its
+    best. Where that lies in the first half of the way to the onset the run was never sound, and nothing of it is kept.
+    """
     found = checkpoints.whole(folder.checkpoints)
+    if where == START:
+        return None
+    if where == NEWEST:
+        return found[-1] if found else None
+    found = [item for item in found if item.sound]
+    limit = onset
+    if where == BEST and onset is not None:
+        best = _best_step(_losses(folder), onset)
+        limit = best + 1 if best is not None and best >= onset / 2 else 0
+    found = [item for item in found if limit is None or item.step < limit]
     return found[-1] if found else None
+
+
+#: losses over which a mean is taken to tell where a curve is lowest
+_SMOOTH = 8
+
+
+def _best_step(losses: Mapping[int, float], onset: int) -> Optional[int]:
+    """The last step of the `_SMOOTH` steps before the onset whose mean loss is the least."""
+    steps = sorted(step for step in losses if step < onset)
+    windows = [steps[index : index + _SMOOTH] for index in range(len(steps) - _SMOOTH + 1)]
+    means = {window[-1]: sum(losses[step] for step in window) / _SMOOTH for window in windows}
+    return min(means, key=lambda step: means[step]) if means else None
+
+
+def _losses(folder: RunFolder) -> dict[int, float]:
+    """The finite losses by step; of a step made twice the later counts."""
+    losses: dict[int, float] = {}
+    for line in folder.metrics().read_text(encoding="utf-8").splitlines() if folder.metrics().exists() else ():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue  # the last line of a process that was killed
+        if not row.get("evaluation") and isinstance(row.get("loss"), float):
+            losses[row["global_step"]] = row["loss"]
+    return losses
 
 
 def _edited(config: RunConfig, edits: Mapping[str, Any]) -> tuple[str, str]:

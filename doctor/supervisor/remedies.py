@@ -13,24 +13,31 @@ from typing import Any, Optional
 from doctor.finding import Finding, Text
 from doctor.trainer.config import RunConfig
 
+NEWEST, SOUND, BEST, START = "newest", "sound", "best", "start"
+
 
 @dataclass(frozen=True)
 class Remedy:
-    """`edits` are dotted keys of the config with their new values. `back` tells whether weights were spoilt, so that
-    the run must go back to a checkpoint from before."""
+    """`edits` are dotted keys of the config with their new values. `back` is where the run goes on: with what it has
+    (`newest`), with the weights from before the fault (`sound`), with those from before the loss was at its best, as what
+    was learnt at too high a rate is worth nothing however finite (`best`), or from the beginning (`start`)."""
 
     summary: Text
     edits: Mapping[str, Any]
     safe: bool
-    back: bool = True
+    back: str = SOUND
 
 
 Cure = Callable[[RunConfig, Finding], Optional[Remedy]]
 
 
+#: what `check` says of a config that is worth a change before the first step: nothing of such a run is worth having
+BEFORE = ("CFG-OPT-004", "CFG-OPT-007", "CFG-OPT-011")
+
+
 def remedy_for(finding: Finding, config: RunConfig, cores: int) -> Optional[Remedy]:
     """The first cure that the config leaves room for, or None."""
-    for cure in _CURES.get(finding.rule, ()):
+    for cure in _CURES.get(finding.rule) or _CURES_OF_CATEGORY.get(finding.category, ()):
         found = cure(config, finding)
         if found is not None:
             return found
@@ -74,13 +81,22 @@ def _full_precision(config: RunConfig, finding: Finding) -> Optional[Remedy]:
     )
 
 
+#: Adam moves each weight by about the rate in a step: at more than this no clipping helps
+_ABSURD_RATE = 1e-2
+#: below this a rate, or a gradient norm, is none; above this a decay leaves no weights
+_NO_RATE, _NO_NORM, _ABSURD_DECAY = 1e-7, 1e-4, 1.0
+#: what the field starts from, when nothing is known but whether there are weights already
+_USUAL_RATE, _USUAL_RATE_OF_FINE_TUNING = 3e-4, 2e-5
+
+
 def _clip(config: RunConfig, finding: Finding) -> Optional[Remedy]:
-    if config.args.max_grad_norm > 0:
+    if config.args.max_grad_norm > 0 or config.args.learning_rate > _ABSURD_RATE:
         return None
     return Remedy(
         Text("Clip the gradient norm at 1: it is not clipped now.", "把梯度范数裁剪到 1：目前没有裁剪。"),
         {f"training_args.{config.spelled('max_grad_norm')}": 1.0},
         safe=False,
+        back=BEST,
     )
 
 
@@ -92,14 +108,55 @@ def _lower_rate(config: RunConfig, finding: Finding) -> Optional[Remedy]:
     edits: dict[str, Any] = {f"training_args.{config.spelled('learning_rate')}": lower}
     if args.lr_end > lower:
         edits[f"training_args.{config.spelled('lr_end')}"] = lower / 10
+    clipped = Text("", "")
+    if not args.max_grad_norm:
+        edits[f"training_args.{config.spelled('max_grad_norm')}"] = 1.0
+        clipped = Text(" Clip the gradient norm at 1.", "梯度范数裁剪到 1。")
     return Remedy(
         Text(
             f"Lower the learning rate from {args.learning_rate:g} to {lower:g}.",
             f"学习率从 {args.learning_rate:g} 降到 {lower:g}。",
-        ),
+        )
+        + clipped,
         edits,
         safe=False,
+        back=BEST,
     )
+
+
+def _lower_absurd_rate(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    """A loss that never falls has many causes; a rate of a hundredth and more is one."""
+    return _lower_rate(config, finding) if config.args.learning_rate > _ABSURD_RATE else None
+
+
+def _usual(config: RunConfig, name: str, value: float) -> Remedy:
+    """That setting as the field has it, if not the best."""
+    now = getattr(config.args, name)
+    key = config.spelled(name)
+    return Remedy(
+        Text(
+            f"Set {key} to {value:g}, as is usual: it is {now:g}.", f"把 {key} 设为常用的 {value:g}：目前为 {now:g}。"
+        ),
+        {f"training_args.{key}": value},
+        safe=False,
+        back=START,
+    )
+
+
+def _usual_rate(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    """A rate of next to nothing trains nothing."""
+    if config.args.learning_rate > _NO_RATE:
+        return None
+    return _usual(config, "learning_rate", _USUAL_RATE_OF_FINE_TUNING if config.load_checkpoint else _USUAL_RATE)
+
+
+def _usual_decay(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    return _usual(config, "weight_decay", 0.1) if config.args.weight_decay >= _ABSURD_DECAY else None
+
+
+def _usual_clip(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    """Gradients that are clipped to less than Adam's epsilon move nothing."""
+    return _usual(config, "max_grad_norm", 1.0) if 0 < config.args.max_grad_norm < _NO_NORM else None
 
 
 def _shift_labels(config: RunConfig, finding: Finding) -> Optional[Remedy]:
@@ -112,6 +169,7 @@ def _shift_labels(config: RunConfig, finding: Finding) -> Optional[Remedy]:
         ),
         {"train_dataset.shift_labels": "auto"},
         safe=True,
+        back=START,
     )
 
 
@@ -146,7 +204,7 @@ def _smaller_batch(config: RunConfig, finding: Finding) -> Optional[Remedy]:
         ),
         {where: half, "training_args.gradient_accumulation_steps": twice},
         safe=True,
-        back=False,
+        back=NEWEST,
     )
 
 
@@ -157,7 +215,7 @@ def _recompute(config: RunConfig, finding: Finding) -> Optional[Remedy]:
         Text("Recompute the layers in the backward pass.", "在反向传播中重计算各层。"),
         {f"training_args.{config.spelled('recompute')}": True},
         safe=True,
-        back=False,
+        back=NEWEST,
     )
 
 
@@ -172,11 +230,12 @@ def _fewer_workers(config: RunConfig, cores: int) -> Optional[Remedy]:
         ),
         {"train_dataset.num_parallel_workers": cores},
         safe=True,
-        back=False,
+        back=NEWEST,
     )
 
 
 _NOT_FINITE: tuple[Cure, ...] = (_adaptive_scale, _full_precision, _clip, _lower_rate)
+_NOT_LEARNING: tuple[Cure, ...] = (_usual_rate, _usual_clip, _usual_decay, _lower_absurd_rate)
 _OUT_OF_MEMORY: tuple[Cure, ...] = (_recompute, _smaller_batch)
 _CURES: Mapping[str, tuple[Cure, ...]] = {
     "RUN-NAN-001": _NOT_FINITE,
@@ -188,8 +247,23 @@ _CURES: Mapping[str, tuple[Cure, ...]] = {
     "RUN-LOSS-001": (_skip_batch, _clip, _lower_rate),
     "RUN-LOSS-003": (_clip, _lower_rate),
     "RUN-LOSS-005": (_shift_labels,),
+    "RUN-LOSS-006": _NOT_LEARNING,
+    "RUN-LOSS-007": _NOT_LEARNING,
     "RUN-LOSS-008": (_lower_rate,),
     "RUN-LOSS-009": (_shift_labels,),
+    "RUN-GRAD-002": (_clip, _lower_rate),
     "RUN-GRAD-003": (_clip, _lower_rate),
+    "RUN-GRAD-001": (_usual_clip,),
+    "RUN-GRAD-004": (_usual_clip,),
+    "RUN-LR-001": (_usual_rate,),
+    "CFG-OPT-004": (_usual_decay,),
+    "CFG-OPT-007": (_lower_absurd_rate,),
+    "CFG-OPT-011": (_usual_clip,),
     "RUN-LR-005": (_lower_rate,),
+}
+#: what a log says of memory is many rules; the cure is the same
+_CURES_OF_CATEGORY: Mapping[str, tuple[Cure, ...]] = {
+    "oom-device": _OUT_OF_MEMORY,
+    "oom-host": _OUT_OF_MEMORY,
+    "memory-host": _OUT_OF_MEMORY,
 }

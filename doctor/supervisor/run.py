@@ -8,17 +8,22 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Optional
 
+from doctor import runner
+from doctor.check import Options
 from doctor.errors import EXIT_FINDINGS, EXIT_OK, EXIT_USAGE
 from doctor.finding import Edit, Finding, Fix, Severity, Text
+from doctor.match.explain import explain
 from doctor.match.pack import load_pack
 from doctor.session import DiagnosisSession, Event
 from doctor.session.following import RunWatch
 from doctor.supervisor.care import Intervention, at, intervene
 from doctor.supervisor.child import Child
-from doctor.supervisor.remedies import Remedy, remedy_for
+from doctor.supervisor.remedies import BEFORE, Remedy, remedy_for
 from doctor.supervisor.screen import Screen
+from doctor.supervisor.steer import booked
 from doctor.trainer import runtime
 from doctor.trainer.config import RunConfig
 from doctor.trainer.runfolder import RunFolder, write_end
@@ -71,24 +76,44 @@ class Supervisor:
     def run(self) -> Watched:
         config, word, resume = self.plan.config, self.plan.word, self.plan.resume
         watch = RunWatch(self.session, [str(self.plan.folder.root)])
+        wanted = self._cure_before(config)
         with self._signals():
+            while wanted is not None:
+                config, word, resume = self._intervene(config, *wanted)
+                wanted = self._cure_before(config)
             while True:
                 self._child = Child(word, self.plan.folder.root, resume, self.plan.lang)
                 wanted = self._attend(watch, config)
                 if wanted is None:
                     break
-                finding, remedy, consent = wanted
                 self._child.discard()
                 self._tell(watch.step(0.0))
-                done = intervene(len(self.interventions) + 1, finding, remedy, config, self.plan.folder, consent)
-                self.interventions.append(done)
-                self._answer()
-                self.screen.intervention(done)
-                self._config = config = done.config
-                word, resume = str(done.path), done.resume
+                config, word, resume = self._intervene(config, *wanted)
             self._tell(watch.close())
         self.screen.close()
         return self._outcome()
+
+    def _intervene(
+        self, config: RunConfig, finding: Finding, remedy: Remedy, consent: str
+    ) -> tuple[RunConfig, str, str]:
+        """Config, its path and the checkpoint with which the run goes on."""
+        number = len(booked(self.plan.folder)) + 1
+        done = intervene(number, finding, remedy, config, self.plan.folder, consent)
+        self.interventions.append(done)
+        self._answer()
+        self.screen.intervention(done)
+        self._config = done.config
+        return done.config, str(done.path), done.resume
+
+    def _cure_before(self, config: RunConfig) -> Optional[tuple[Finding, Remedy, str]]:
+        """What `check` says of the config that would spoil the run from its first step."""
+        path = Path(config.source)
+        if not self.plan.auto_fix or self.plan.resume is not None or not path.is_file():
+            return None
+        judged = runner.judge_path(path, Options(), runner.Selection(only=BEFORE))
+        found = [finding for outcome in judged.outcomes for finding in outcome.findings]
+        # Said of the config a warning; said of a run that is about to begin, and that a change would save, more.
+        return self._chosen(config, [item.with_(severity=Severity.ERROR) for item in found])
 
     def _attend(self, watch: RunWatch, config: RunConfig) -> Optional[tuple[Finding, Remedy, str]]:
         """Watches until the child ends (None) or until something should be done about a finding."""
@@ -104,7 +129,15 @@ class Supervisor:
             return None
         if self._child.code == EXIT_USAGE:
             return self._cure_of_start(config)
-        return self._cure(config)
+        return self._chosen(config, self._died_of()) or self._cure(config)
+
+    def _died_of(self) -> tuple[Finding, ...]:
+        """What the child's own last words are explained by: a fault that was answered once may come again."""
+        try:
+            reason = json.loads(self.plan.folder.end.read_text(encoding="utf-8")).get("reason", "")
+        except (OSError, ValueError):
+            return ()  # killed: it has said nothing
+        return explain(reason, source=str(self.plan.folder.end)).findings
 
     def _cure_of_start(self, config: RunConfig) -> Optional[tuple[Finding, Remedy, str]]:
         """More data workers than cores: the trainer refuses to start, so that no step line can tell of it."""
@@ -117,14 +150,20 @@ class Supervisor:
         return (finding, remedy, "safe") if remedy is not None else None
 
     def _cure(self, config: RunConfig) -> Optional[tuple[Finding, Remedy, str]]:
-        """The first finding that stands, is a cause, and has a remedy that is consented to."""
-        for finding in self.session.open_findings():
-            if finding.rule in self._declined or self._still_answered(finding.rule):
-                continue
-            if not finding.root_cause or not finding.severity.at_least(Severity.ERROR):
+        """A cure of what stands and was not answered yet."""
+        standing = self.session.open_findings()
+        return self._chosen(config, [item for item in standing if not self._still_answered(item.rule)])
+
+    def _chosen(self, config: RunConfig, findings: Sequence[Finding]) -> Optional[tuple[Finding, Remedy, str]]:
+        """The first finding that is a cause and has a remedy that is consented to."""
+        for finding in findings:
+            if finding.rule in self._declined or not finding.root_cause:
                 continue
             remedy = remedy_for(finding, config, runtime.cores())
             if remedy is None:
+                continue
+            # What may be wrong is worth a change that cannot do harm; one that may wants something that is wrong.
+            if not finding.severity.at_least(Severity.WARNING if remedy.safe else Severity.ERROR):
                 continue
             if len(self.interventions) >= self.plan.most_interventions:
                 self._declined.add(finding.rule)
@@ -181,8 +220,8 @@ class Supervisor:
                 row = {"time": round(time.time(), 3), **event.to_dict("en")}
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
         for event in events:
-            if event.kind != "updated":
-                # Over, or open anew after having been over: the answer to the earlier one is spent.
+            if event.kind != "updated" or not event.finding.rule.startswith("RUN-"):
+                # Over, open anew after having been over, or said again in the log: the answer to the earlier is spent.
                 self._answered.pop(event.finding.rule, None)
             self.screen.event(Event(event.kind, self._with_remedy(event.finding)))
 

@@ -108,7 +108,7 @@ class Screen:
         where = (
             Text(f"goes on from step {back.step} ({back.path})", f"从第 {back.step} 步继续（{back.path}）")
             if back is not None
-            else Text("starts again from the beginning", "从头开始")
+            else Text("starts from the beginning", "从头开始")
         )
         for line in wrap(visible(where.pick(self.lang)), self.width):
             self._write(line + "\n")

@@ -157,6 +157,7 @@ def _rebatched(args: TrainingArguments, factor: int) -> Optional[TrainingArgumen
 def _measure(config: RunConfig, change: str, steps: int, root: Path) -> Measured:
     """Trains `steps` steps in a process of its own, without checkpoints, and reads its step records."""
     args = replace(config.args, max_steps=steps, save_steps=0, eval_steps=0, logging_steps=1, output_dir=None)
+    args = replace(args, warmup_steps=0, warmup_ratio=0.0)
     short = replace(config, args=args, eval_dataset=None)
     folder = RunFolder(root / str(len(list(root.iterdir()))))
     path = root / f"{folder.root.name}.yaml"

@@ -12,7 +12,7 @@ import yaml
 
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.supervisor.care import intervene
-from doctor.supervisor.remedies import Remedy, remedy_for
+from doctor.supervisor.remedies import BEST, NEWEST, START, Remedy, remedy_for
 from doctor.trainer import checkpoint as checkpoints
 from doctor.trainer.config import RunConfig, load_config
 from doctor.trainer.runfolder import RunFolder
@@ -79,7 +79,7 @@ def test_labels_and_workers(tmp_path: Path) -> None:
     shifted = cure("RUN-LOSS-009", tmp_path, {}, {"shift_labels": "never"})
     assert dict(shifted.edits) == {"train_dataset.shift_labels": "auto"}
     fewer = cure("RUN-HOST-003", tmp_path, {}, {"num_parallel_workers": 32})
-    assert (dict(fewer.edits), fewer.back) == ({"train_dataset.num_parallel_workers": 2}, False)
+    assert (dict(fewer.edits), fewer.back) == ({"train_dataset.num_parallel_workers": 2}, NEWEST)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_without_a_sound_checkpoint_it_starts_again(folder: RunFolder, tmp_path:
 
 
 def test_a_remedy_that_spoils_nothing_goes_on_from_the_newest(folder: RunFolder, tmp_path: Path) -> None:
-    remedy = Remedy(Text("", ""), {"train_dataset.num_parallel_workers": 2}, safe=True, back=False)
+    remedy = Remedy(Text("", ""), {"train_dataset.num_parallel_workers": 2}, safe=True, back=NEWEST)
     done = intervene(1, finding("RUN-HOST-003"), remedy, config(tmp_path, {}), folder, "safe")
     assert done.checkpoint is not None
     assert done.checkpoint.step == 15
@@ -171,3 +171,79 @@ def test_a_setting_that_is_not_there_yet_is_added(folder: RunFolder, tmp_path: P
     done = intervene(1, finding("RUN-LOSS-001"), remedy, run, folder, "yes")
     assert done.config.args.skip_steps == (12,)
     assert done.config.args.seed == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "training", "edits"),
+    [
+        ("RUN-LR-001", {"learning_rate": 0}, {"training_args.learning_rate": 3e-4}),
+        ("RUN-LOSS-007", {"lr_end": 0, "learning_rate": 1e-9}, {"training_args.learning_rate": 3e-4}),
+        ("RUN-LOSS-007", {"max_grad_norm": 1e-9}, {"training_args.max_grad_norm": 1.0}),
+        ("RUN-LOSS-006", {"weight_decay": 10}, {"training_args.weight_decay": 0.1}),
+        ("RUN-LOSS-007", {"learning_rate": 0.3}, {"training_args.learning_rate": 1e-3}),
+        # no clipping saves a rate at which Adam moves every weight by a tenth
+        (
+            "RUN-GRAD-002",
+            {"learning_rate": 0.1, "max_grad_norm": 0},
+            {"training_args.learning_rate": 1e-3, "training_args.max_grad_norm": 1.0},
+        ),
+    ],
+)
+def test_a_run_that_cannot_learn_gets_what_is_usual(
+    rule: str, training: dict[str, Any], edits: dict[str, Any], tmp_path: Path
+) -> None:
+    remedy = cure(rule, tmp_path, training)
+    assert (dict(remedy.edits), remedy.safe) == (edits, False)
+
+
+def test_a_loss_that_never_falls_at_usual_settings_has_no_cure(tmp_path: Path) -> None:
+    assert cure("RUN-LOSS-007", tmp_path, {}) is None
+
+
+@pytest.mark.parametrize("category", ["oom-device", "oom-host", "memory-host"])
+def test_whatever_rule_tells_of_memory_it_is_recompute_then_half_the_batch(category: str, tmp_path: Path) -> None:
+    told = finding("LOG-XYZ-001").with_(category=category)
+    first = remedy_for(told, config(tmp_path, {}), cores=2)
+    then = remedy_for(told, config(tmp_path, {"recompute": True, "batch_size": 8}), cores=2)
+    assert first is not None and then is not None
+    assert dict(first.edits) == {"training_args.recompute": True}
+    assert dict(then.edits) == {"training_args.batch_size": 4, "training_args.gradient_accumulation_steps": 2}
+
+
+def learnt(folder: RunFolder, losses: list[float]) -> None:
+    """Checkpoints at every tenth step of a run with these losses."""
+    rows = [{"event": "metric", "global_step": step, "loss": loss} for step, loss in enumerate(losses, 1)]
+    folder.metrics().write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for step in range(10, len(losses) + 1, 10):
+        weights = {"w": np.ones(2, np.float32)}
+        checkpoints.save(folder.checkpoints, step, weights, {"m.w": np.zeros(2, np.float32)}, {})
+
+
+def gone_back_to(tmp_path: Path, losses: list[float], back: str, onset: int) -> Optional[int]:
+    folder = RunFolder(tmp_path / "out")
+    folder.create(False)
+    learnt(folder, losses)
+    remedy = Remedy(Text("", ""), {"training_args.learning_rate": 1e-3}, safe=False, back=back)
+    done = intervene(1, finding("RUN-LOSS-003", onset), remedy, config(tmp_path, {}), folder, "yes")
+    return done.checkpoint.step if done.checkpoint is not None else None
+
+
+FELL_THEN_ROSE = [4 - 0.04 * step for step in range(60)] + [1.6 + 0.05 * step for step in range(40)]
+NEVER_FELL = [4.0] * 10 + [3.2] * 10 + [3.3] * 80
+
+
+@pytest.mark.parametrize(
+    ("losses", "back", "step"),
+    [
+        (FELL_THEN_ROSE, "sound", 80),
+        (FELL_THEN_ROSE, BEST, 60),
+        # at its best in the first fifth: what was learnt at that rate is not worth going back to
+        (NEVER_FELL, BEST, None),
+        (FELL_THEN_ROSE, NEWEST, 100),
+        (FELL_THEN_ROSE, START, None),
+    ],
+)
+def test_a_run_goes_back_to_where_its_weights_were_still_good(
+    losses: list[float], back: str, step: Optional[int], tmp_path: Path
+) -> None:
+    assert gone_back_to(tmp_path, losses, back, onset=90) == step

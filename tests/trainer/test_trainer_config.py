@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import yaml
 
+from doctor import registry
 from doctor.errors import UsageError
 from doctor.examples import examples
 from doctor.trainer.arguments import LossScale, TrainingArguments
-from doctor.trainer.config import RunConfig, load_config, parse_config
+from doctor.trainer.config import RunConfig, build_config, load_config, parse_config
 from doctor.trainer.fields import Place
 from doctor.trainer.models import families
 from doctor.trainer.models.config import ModelConfig
@@ -134,3 +138,42 @@ def test_second_owner_of_a_name_is_refused_and_both_are_named() -> None:
             families.register("Mine-for-the-test", ModelConfig(), "plugin_b.py:9")
     finally:
         del families._ENTRIES["mine_for_the_test"]
+
+
+def test_every_rule_that_a_refusal_names_exists() -> None:
+    """The trainer names rules as plain words, since it may not know those of the doctor."""
+    named: set[str] = set()
+    for path in (Path(__file__).parents[2] / "trainer").rglob("*.py"):
+        named |= set(re.findall(r'"((?:CFG|DAT|WGT|RUN|LOG)-[A-Z]+-\d{3})"', path.read_text(encoding="utf-8")))
+    assert len(named) > 40
+    assert [name for name in sorted(named) if registry.rule(name) is None] == []
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "words", "rule"),
+    [
+        ("training_args", "adam_beta1", 1.0, "a number >= 0 and < 1", "CFG-OPT-001"),
+        ("training_args", "max_steps", 0, "-1 or > 0", "CFG-LRS-007"),
+        ("training_args", "recompute", "all", "numbers of layers", "CFG-KEY-015"),
+        ("training_args", "parallel_config", {"data_paralel": 2}, "Did you mean data_parallel", "CFG-KEY-014"),
+        ("training_args", "parallel_config", {"data_parallel": 0}, "is not a whole number >= 1", "CFG-PAR-008"),
+        ("training_args", "learning_rate", "1e-3", "is a string, not a number", "CFG-TYP-001"),
+        ("training_args", "lr_end", 1.0, "at most learning_rate", "CFG-LRS-001"),
+        ("trainer", "task", "vision", "is not one of", "CFG-KEY-015"),
+        ("model", "num_attention_heads", 5, "hidden_size 32 / num_attention_heads 5", "CFG-MOD-001"),
+        ("model", "type", "mixtral", "Families: bloom, glm", "CFG-REG-001"),
+        ("train_dataset", "max_length", 0, "is not a whole number >= 1", "CFG-MOD-005"),
+    ],
+)
+def test_what_is_wrong_is_one_line_with_the_rule(section: str, key: str, value: object, words: str, rule: str) -> None:
+    raw: dict[str, dict[str, object]] = {
+        "model": {"type": "llama", "hidden_size": 32, "num_attention_heads": 2, "vocab_size": 64},
+        "training_args": {"max_steps": 3},
+    }
+    raw.setdefault(section, {})[key] = value
+    with pytest.raises(UsageError) as caught:
+        build_config(raw, Place("run.yaml"), "run")
+    line = caught.value.line("en")
+    assert words in line
+    assert line.endswith(f" [{rule}]")
+    assert "\n" not in line

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from doctor.errors import UsageError
 from doctor.trainer.data.batches import Batches
-from doctor.trainer.data.samples import Samples, check_ids, label, load_samples, pack, relation
+from doctor.trainer.data.documents import packed
+from doctor.trainer.data.samples import Samples, SampleSource, check_ids, label, load_samples, relation
 from doctor.trainer.data.settings import DatasetSettings
 from doctor.trainer.data.tokenizer import ByteTokenizer, load_tokenizer
 from doctor.trainer.fields import Place
@@ -23,8 +24,13 @@ def dataset(**values: Any) -> DatasetSettings:
     return DatasetSettings.read(values, Place("run.yaml", "train_dataset"))
 
 
-def load(length: int = 8, vocab: int = 257, **values: Any) -> Samples:
+def load(length: int = 8, vocab: int = 257, **values: Any) -> Any:
     return load_samples(dataset(**values), length, vocab, 0, "train_dataset")
+
+
+def everything(samples: SampleSource) -> tuple[Any, Any]:
+    parts = list(samples.batches(np.arange(len(samples)), 4))
+    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=12), st.integers(2, 9))
@@ -34,9 +40,9 @@ def test_packing_loses_no_token_and_breaks_no_order(documents: list[str], length
     stream = [i for text in documents for i in [*tokenizer.encode(text), tokenizer.eos_id]]
     if len(stream) <= length:
         with pytest.raises(UsageError, match="too little data"):
-            pack(documents, tokenizer, length, True, "train_dataset")
+            np.stack(list(packed(documents, tokenizer, length, True, "train_dataset")))
         return
-    rows = pack(documents, tokenizer, length, True, "train_dataset")
+    rows = np.stack(list(packed(documents, tokenizer, length, True, "train_dataset")))
     assert rows.shape[1] == length + 1
     learned = [stream[0], *rows[:, 1:].reshape(-1).tolist()]
     assert learned == stream[: len(learned)]
@@ -190,9 +196,70 @@ def test_mindrecord(mindspore: Any, tmp_path: Path) -> None:
     writer.write_raw_data([{"input_ids": row} for row in IDS])
     writer.commit()
     samples = load(length=9, vocab=50, data_loader={"type": "MindDataset", "dataset_dir": str(path)})
-    assert np.array_equal(samples.ids, IDS[:, :9])
-    assert np.array_equal(samples.labels, IDS[:, 1:])
+    ids, labels = everything(samples)
+    assert np.array_equal(ids, IDS[:, :9])
+    assert np.array_equal(labels, IDS[:, 1:])
+    order = np.array([4, 0, 5, 2, 1])
+    parts = list(samples.batches(order, 2))
+    assert [len(part[0]) for part in parts] == [2, 2, 1]
+    assert np.array_equal(np.concatenate([part[0] for part in parts]), IDS[order, :9])
+    with pytest.raises(UsageError, match=r"holds .* at position .*; vocab_size is 20"):
+        load(length=9, vocab=20, data_loader={"type": "MindDataset", "dataset_dir": str(path)})
     with pytest.raises(UsageError, match="MindDataset cannot read"):
         load(data_loader={"type": "MindDataset", "dataset_dir": str(path)}, input_columns=["tokens"])
     with pytest.raises(UsageError, match="a row holds 10 tokens, max_length is 20"):
         load(length=20, data_loader={"type": "MindDataset", "dataset_dir": str(path)})
+
+
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_labels_of_mindrecord_are_the_next_tokens_in_every_batch(mindspore: Any, tmp_path: Path, ahead: int) -> None:
+    from mindspore.mindrecord import FileWriter
+
+    path = tmp_path / "two.mindrecord"
+    writer = FileWriter(str(path), 1)
+    writer.add_schema({name: {"type": "int32", "shape": [-1]} for name in ("input_ids", "labels")}, "lm")
+    writer.write_raw_data([{"input_ids": row[:9], "labels": row[ahead : 9 + ahead]} for row in IDS])
+    writer.commit()
+    source = {"type": "MindDataset", "dataset_dir": str(path)}
+    samples = load(length=9, vocab=50, data_loader=source, input_columns=["input_ids", "labels"])
+    assert samples.labelled == ("arrived shifted" if ahead else "shifted here")
+    for ids, labels in samples.batches(np.array([3, 1, 0, 5]), 3):
+        assert np.array_equal(labels[:, :-1], ids[:, 1:])
+
+
+def test_text_becomes_mindrecord_once_and_gives_the_same_samples(mindspore: Any, tmp_path: Path) -> None:
+    text = tmp_path / "text.jsonl"
+    text.write_text("".join(json.dumps({"text": f"line {number} of some text"}) + "\n" for number in range(40)))
+    source = {"type": "Json", "dataset_dir": str(text)}
+    stored = tmp_path / "text.mindrecord"
+    ids, labels = everything(load(data_loader=source))
+    for _ in range(2):
+        again = everything(load(data_loader=source, mindrecord=str(stored)))
+        assert np.array_equal(again[0], ids) and np.array_equal(again[1], labels)
+        written = stored.stat().st_mtime_ns
+    assert stored.stat().st_mtime_ns == written
+    with pytest.raises(UsageError, match="made of other data or settings"):
+        load(length=16, data_loader=source, mindrecord=str(stored))
+    with pytest.raises(UsageError, match="cannot be written"):
+        load(data_loader=source, mindrecord=str(tmp_path / "gone" / "text.mindrecord"))
+
+
+def test_the_rest_of_an_epoch_is_left_out_or_filled_up_with_what_is_not_learnt() -> None:
+    samples = Samples(np.arange(20).reshape(10, 2), np.arange(20).reshape(10, 2), "test")
+    assert Batches(samples, 4, 0, False, "train_dataset").per_epoch == 2
+    kept = Batches(samples, 4, 0, False, "train_dataset", drop_remainder=False)
+    last = [batch for batch, _ in zip(kept.start(), range(3))][-1]
+    assert kept.per_epoch == 3
+    assert last.ids.shape == (4, 2)
+    assert last.labels.tolist() == [[16, 17], [18, 19], [-100, -100], [-100, -100]]
+
+
+@pytest.mark.parametrize(("ids", "words"), [([1, 300], "id 300"), ([-1], "id -1"), ([10**30], "id 1000")])
+def test_ids_of_a_line_that_no_embedding_has_are_named_with_the_line(
+    tmp_path: Path, ids: list[int], words: str
+) -> None:
+    path = tmp_path / "ids.jsonl"
+    path.write_text(json.dumps({"input_ids": [1, 2]}) + "\n" + json.dumps({"input_ids": ids}) + "\n")
+    with pytest.raises(UsageError, match=rf"ids.jsonl:2: {words}") as caught:
+        load(data_loader={"type": "Json", "dataset_dir": str(path)})
+    assert caught.value.rule in {"DAT-TOK-001", "DAT-TOK-002"}

@@ -105,7 +105,7 @@ def test_step_lines_are_mindformers_and_agree_with_the_json_lines(whole: Path) -
 
 
 def test_screen_is_clean_and_the_log_complete(tmp_path: Path) -> None:
-    done = train(str(write(tmp_path / "run.yaml", max_steps=1)), "--output-dir", "out", cwd=tmp_path)
+    done = train(str(write(tmp_path / "run.yaml", max_steps=2)), "--output-dir", "out", cwd=tmp_path)
     assert done.stderr == ""
     assert all(line[:4].isdigit() for line in done.stdout.splitlines())
     log = (tmp_path / "out" / "log" / "rank_0.log").read_text()

@@ -1,17 +1,16 @@
-"""Raw data to samples: arrays of ids (and labels) of one length."""
+"""Raw data to samples: ids and labels of one length, in memory or read from MindRecord as they are wanted."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Optional
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
 from doctor.errors import UsageError
 from doctor.finding import Text
+from doctor.trainer.data.documents import beyond_vocabulary, documents, files_of, packed
 from doctor.trainer.data.settings import FOREIGN, DatasetSettings, Source
 from doctor.trainer.data.tokenizer import Tokenizer, load_tokenizer
 from doctor.trainer.runtime import cores
@@ -32,15 +31,50 @@ class Samples:
     def __len__(self) -> int:
         return int(self.ids.shape[0])
 
+    def batches(self, order: Ids, size: int) -> Iterator[tuple[Ids, Ids]]:
+        """(ids, labels) of `size` samples after the other, those with the numbers of `order`; the last may be fewer."""
+        for start in range(0, len(order), size):
+            rows = order[start : start + size]
+            yield self.ids[rows], self.labels[rows]
 
-def load_samples(settings: DatasetSettings, length: int, vocab_size: int, seed: int, name: str) -> Samples:
-    """All samples of a data set in memory. Raises UsageError when there are none, when an id is beyond the
-    vocabulary, or when the labels are not the next tokens."""
+
+class SampleSource(Protocol):
+    """What batches are made of: `Samples`, or those of MindRecord files."""
+
+    @property
+    def labelled(self) -> str: ...
+
+    def __len__(self) -> int: ...
+
+    def batches(self, order: Ids, size: int) -> Iterator[tuple[Ids, Ids]]: ...
+
+
+def load_samples(settings: DatasetSettings, length: int, vocab_size: int, seed: int, name: str) -> SampleSource:
+    """The samples of a data set. Raises UsageError when there are none, when an id is beyond the vocabulary, or when the
+    labels are not the next tokens. MindRecord is read as it is wanted; of the rest all is in memory."""
     _check_workers(settings, name)
+    source = settings.data_loader
+    if source.type == "MindDataset" or settings.mindrecord is not None:
+        from doctor.trainer.data.mindrecord import open_mindrecord
+
+        if source.type == "MindDataset":
+            return open_mindrecord(files_of(source, name), settings, length, vocab_size, name)
+        from doctor.trainer.data.convert import converted
+
+        path = converted(settings, length, rows_of(settings, length, vocab_size, name), name)
+        plain = replace(settings, input_columns=("input_ids",))
+        return open_mindrecord([path], plain, length, vocab_size, name)
     columns = _columns(settings, length, vocab_size, seed, name)
     samples = label(columns, length, settings.shift_labels, name)
     check_ids(samples, vocab_size, name)
     return samples
+
+
+def rows_of(settings: DatasetSettings, length: int, vocab_size: int, name: str) -> Iterator[Ids]:
+    """The rows of a data set of text, `length` + 1 ids each, one after the other."""
+    tokenizer = load_tokenizer(settings.tokenizer)
+    _check_tokenizer(tokenizer, vocab_size, name)
+    return packed(documents(settings.data_loader, vocab_size, name), tokenizer, length, settings.packing, name)
 
 
 def _check_workers(settings: DatasetSettings, name: str) -> None:
@@ -56,6 +90,7 @@ def _check_workers(settings: DatasetSettings, name: str) -> None:
                 f"Set it to {available}, or leave it out: the default follows the machine.",
                 f"请设为 {available}，或不设置：默认按本机核数。",
             ),
+            "RUN-HOST-003",
         )
 
 
@@ -73,26 +108,25 @@ def _columns(settings: DatasetSettings, length: int, vocab_size: int, seed: int,
                 "Convert the data to MindRecord (MindDataset) or JSON lines (Json). To try the rest: --smoke",
                 "请把数据转换为 MindRecord（MindDataset）或 JSON lines（Json）。试跑其余部分：--smoke",
             ),
+            "CFG-KEY-015",
         )
-    files = _files(source, name)
-    if source.type == "MindDataset":
-        from doctor.trainer.data.mindrecord import read_columns
+    return {"input_ids": np.stack(list(rows_of(settings, length, vocab_size, name)))}
 
-        return read_columns(files, settings.input_columns, length, name, settings.num_parallel_workers)
-    tokenizer = load_tokenizer(settings.tokenizer)
-    if tokenizer.vocab_size > vocab_size:
-        raise UsageError(
-            Text(
-                f"{name}.tokenizer: it has {tokenizer.vocab_size} ids, the model's vocab_size is {vocab_size}.",
-                f"{name}.tokenizer：词表大小 {tokenizer.vocab_size}，超过模型 vocab_size {vocab_size}。",
-            ),
-            Text(
-                f"Set model.vocab_size to at least {tokenizer.vocab_size}, or use the model's own tokenizer.",
-                f"请把 model.vocab_size 设为不小于 {tokenizer.vocab_size}，或改用模型自带的 tokenizer。",
-            ),
-        )
-    documents = _text(files) if source.type == "Text" else _json(files, source.field)
-    return {"input_ids": pack(documents, tokenizer, length, settings.packing, name)}
+
+def _check_tokenizer(tokenizer: Tokenizer, vocab_size: int, name: str) -> None:
+    if tokenizer.vocab_size <= vocab_size:
+        return
+    raise UsageError(
+        Text(
+            f"{name}.tokenizer: it has {tokenizer.vocab_size} ids, the model's vocab_size is {vocab_size}.",
+            f"{name}.tokenizer：词表大小 {tokenizer.vocab_size}，超过模型 vocab_size {vocab_size}。",
+        ),
+        Text(
+            f"Set model.vocab_size to at least {tokenizer.vocab_size}, or use the model's own tokenizer.",
+            f"请把 model.vocab_size 设为不小于 {tokenizer.vocab_size}，或改用模型自带的 tokenizer。",
+        ),
+        "WGT-TOK-001",
+    )
 
 
 def generated(source: Source, length: int, vocab_size: int, seed: int) -> Ids:
@@ -106,41 +140,12 @@ def generated(source: Source, length: int, vocab_size: int, seed: int) -> Ids:
     return np.where(random.random(ids.shape) < source.noise, noise, ids).astype(np.int32)
 
 
-def pack(documents: Iterable[Any], tokenizer: Tokenizer, length: int, packing: bool, name: str) -> Ids:
-    """Documents end to end, each closed by end-of-text, cut to samples of `length` + 1 that overlap by one token.
-    Without packing each document is one sample, cut or padded with end-of-text."""
-    size = length + 1
-    rows: list[list[int]] = []
-    run: list[int] = []
-    for document in documents:
-        ids = list(document) if isinstance(document, list) else tokenizer.encode(document)
-        ids.append(tokenizer.eos_id)
-        if not packing:
-            rows.append((ids + [tokenizer.eos_id] * size)[:size])
-            continue
-        run.extend(ids)
-        start = 0
-        while len(run) - start >= size:
-            rows.append(run[start : start + size])
-            start += length
-        run = run[start:]
-    if not rows:
-        raise UsageError(
-            Text(
-                f"{name}: too little data: {len(run)} tokens do not fill one sample of max_length {length}.",
-                f"{name}：数据太少：共 {len(run)} 个 token，不足一个 max_length 为 {length} 的样本。",
-            ),
-            Text("Give more data, or a smaller max_length.", "请增加数据，或减小 max_length。"),
-        )
-    return np.asarray(rows, np.int32)
-
-
 def label(columns: dict[str, Ids], length: int, shift: str, name: str) -> Samples:
     """Makes labels the next tokens, exactly once, and proves it on every sample. Raises UsageError when they are
     neither the tokens themselves (unshifted) nor the next ones."""
     ids = columns["input_ids"]
     if ids.ndim != 2 or ids.shape[0] == 0:
-        raise UsageError(Text(f"{name}: the data set is empty.", f"{name}：数据集为空。"))
+        raise UsageError(Text(f"{name}: the data set is empty.", f"{name}：数据集为空。"), rule="DAT-FILE-001")
     given = columns.get("labels")
     if given is None:
         # One token more than the model sees: its own next tokens. Of as many tokens, the last has no label.
@@ -164,6 +169,7 @@ def label(columns: dict[str, Ids], length: int, shift: str, name: str) -> Sample
             "Give labels equal to input_ids, or leave the column out: they are shifted here, once.",
             "请令 labels 与 input_ids 相同，或不提供该列：此处会且只会移位一次。",
         ),
+        "DAT-LBL-002" if state == "shifted twice" else "DAT-LBL-006",
     )
 
 
@@ -198,98 +204,22 @@ def _proved(ids: Ids, labels: Ids, how: str, name: str) -> Samples:
             Text(
                 f"{name}: the labels are not the next tokens after the shift.",
                 f"{name}：移位后 labels 不是下一个 token。",
-            )
+            ),
+            rule="DAT-LBL-006",
         )
     return Samples(np.ascontiguousarray(ids), np.ascontiguousarray(labels), how)
 
 
 def check_ids(samples: Samples, vocab_size: int, name: str) -> None:
-    """Raises UsageError for an id that the embedding has no row for: on CPU it would crash, on Ascend read anything."""
+    """Raises UsageError for an id that the embedding has no row for."""
     for words, values in (("input_ids", samples.ids), ("labels", samples.labels)):
         bad = (values >= vocab_size) | ((values < 0) & ((values != IGNORED) | (words == "input_ids")))
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])
             found = int(values[row, column])
-            raise UsageError(
-                Text(
-                    f"{name}: {words} of sample {row} holds {found} at position {column}; vocab_size is {vocab_size}.",
-                    f"{name}：第 {row} 个样本的 {words} 在位置 {column} 为 {found}，而 vocab_size 为 {vocab_size}。",
-                ),
-                Text(
-                    f"Valid ids are 0 to {vocab_size - 1}: the tokenizer of the data is not the model's.",
-                    f"合法 id 为 0 到 {vocab_size - 1}：数据所用 tokenizer 与模型不符。",
-                ),
+            raise beyond_vocabulary(
+                f"{name}: {words} of sample {row} holds {found} at position {column}",
+                f"{name}：第 {row} 个样本的 {words} 在位置 {column} 为 {found}",
+                vocab_size,
+                found < 0,
             )
-
-
-def _files(source: Source, name: str) -> list[Path]:
-    if not source.dataset_dir:
-        raise UsageError(
-            Text(
-                f"{name}.data_loader: {source.type} needs a dataset_dir.",
-                f"{name}.data_loader：{source.type} 需要 dataset_dir。",
-            )
-        )
-    files: list[Path] = []
-    for word in source.dataset_dir:
-        path = Path(word)
-        found = sorted(item for item in path.iterdir() if item.is_file()) if path.is_dir() else [path]
-        if source.type == "MindDataset":
-            found = [item for item in found if item.suffix != ".db"]
-        files += found
-    for file in files:
-        if not file.is_file():
-            raise UsageError(
-                Text(
-                    f"{name}.data_loader.dataset_dir: {file}: there is no such file.",
-                    f"{name}.data_loader.dataset_dir：{file} 不存在。",
-                ),
-                Text("A relative path starts where the command runs.", "相对路径从命令运行目录算起。"),
-            )
-    if not files:
-        raise UsageError(Text(f"{name}: the data set is empty.", f"{name}：数据集为空。"))
-    return files
-
-
-def _text(files: list[Path]) -> Iterator[str]:
-    for file in files:
-        yield _decoded(file)
-
-
-def _json(files: list[Path], field: str) -> Iterator[Any]:
-    for file in files:
-        for number, line in enumerate(_decoded(file).splitlines(), 1):
-            if not line.strip():
-                continue
-            value = _row(file, number, line)
-            text: Optional[Any] = value if isinstance(value, str) else None
-            if isinstance(value, dict):
-                text = value.get(field, value.get("input_ids"))
-            numbers = isinstance(text, list) and all(isinstance(i, int) and not isinstance(i, bool) for i in text)
-            if not isinstance(text, str) and not numbers:
-                raise UsageError(
-                    Text(f"{file}:{number}: no text under {field!r}.", f"{file}:{number}：字段 {field!r} 中没有文本。"),
-                    Text(
-                        "Name the field: train_dataset.data_loader.field", "请指定字段：train_dataset.data_loader.field"
-                    ),
-                )
-            yield text
-
-
-def _row(file: Path, number: int, line: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(
-            Text(f"{file}:{number}: not JSON: {error}.", f"{file}:{number}：不是合法 JSON：{error}。")
-        ) from None
-
-
-def _decoded(file: Path) -> str:
-    raw = file.read_bytes()
-    for encoding in ("utf-8-sig", "gb18030"):
-        try:
-            return raw.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    raise UsageError(Text(f"{file}: neither UTF-8 nor GB18030 text.", f"{file}：既不是 UTF-8 也不是 GB18030 文本。"))

@@ -57,11 +57,13 @@ class DatasetSettings:
     data_loader: Source = setting(Source(), _SourceKind(), "loader", "source")  # noqa: RUF009 - both are frozen
     input_columns: tuple[str, ...] = setting(("input_ids",), Many(Words()))
     tokenizer: str = setting("byte", Words())
-    max_length: Optional[int] = setting(None, Maybe(_COUNT), "seq_length")
-    batch_size: Optional[int] = setting(None, Maybe(_COUNT))
+    max_length: Optional[int] = setting(None, Maybe(Number(1, 10**9, integer=True, rule="CFG-MOD-005")), "seq_length")
+    batch_size: Optional[int] = setting(None, Maybe(Number(1, 10**9, integer=True, rule="CFG-BAT-001")))
     drop_remainder: bool = setting(True, Flag())
     packing: bool = setting(True, Flag())
-    num_parallel_workers: Optional[int] = setting(None, Maybe(Number(1, 4096, integer=True)))
+    num_parallel_workers: Optional[int] = setting(None, Maybe(Number(1, 4096, integer=True, rule="CFG-DAT-005")))
+    #: text becomes this MindRecord file once and is then read from it, whatever its size
+    mindrecord: Optional[str] = setting(None, Maybe(Words()))
     #: auto: labels are shifted here when they arrive unshifted; never: taken as they are
     shift_labels: str = setting("auto", Choice(("auto", "never"), {"true": "auto", "false": "never"}))
     seed: Optional[int] = setting(None, Maybe(Number(0, 2**32 - 1, integer=True)))

@@ -106,6 +106,7 @@ def load_tokenizer(name: str) -> Tokenizer:
                 "Give a tokenizer.json, a sentencepiece .model, or: byte",
                 "请给出 tokenizer.json 或 sentencepiece .model 文件，或写 byte。",
             ),
+            "DAT-FILE-004",
         )
     return SentencePieceTokenizer(path) if path.suffix == ".model" else FileTokenizer(path)
 
@@ -119,4 +120,5 @@ def _missing(package: str, path: Path) -> UsageError:
 
 def _unreadable(path: Path, error: Exception) -> UsageError:
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return UsageError(Text(f"tokenizer {path}: cannot be read: {first}.", f"tokenizer {path}：无法读取：{first}。"))
+    words = Text(f"tokenizer {path}: cannot be read: {first}.", f"tokenizer {path}：无法读取：{first}。")
+    return UsageError(words, rule="DAT-FILE-003")

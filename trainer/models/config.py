@@ -11,7 +11,7 @@ from doctor.errors import UsageError
 from doctor.finding import Text
 from doctor.trainer.fields import Choice, Flag, Kind, Maybe, Number, Place, read_section, setting, wrong
 
-_SIZE = Number(1, 10**9, integer=True)
+_SIZE = Number(1, 10**9, integer=True, rule="CFG-MOD-005")
 
 
 class _ScalingKind(Kind):
@@ -21,7 +21,7 @@ class _ScalingKind(Kind):
         if value is None:
             return None
         if not isinstance(value, Mapping):
-            raise wrong(place, value, Text("a mapping or null", "映射或 null"))
+            raise wrong(place, value, Text("a mapping or null", "映射或 null"), rule="CFG-TYP-009")
         kind = value.get("rope_type", value.get("type", "default"))
         if kind == "default":
             return None
@@ -114,12 +114,17 @@ class ModelConfig:
         """What must divide. Raises UsageError with the equation."""
         hidden, heads, kv = self.hidden_size, self.num_attention_heads, self.kv_heads
         if self.head_dim is None and hidden % heads:
-            raise _equation(place.at("num_attention_heads"), f"hidden_size {hidden} / num_attention_heads {heads}")
+            raise _equation(
+                place.at("num_attention_heads"), f"hidden_size {hidden} / num_attention_heads {heads}", "CFG-MOD-001"
+            )
         if heads % kv:
-            raise _equation(place.at("num_key_value_heads"), f"num_attention_heads {heads} / num_key_value_heads {kv}")
+            rule = "CFG-MOD-007" if kv > heads else "CFG-MOD-002"
+            raise _equation(
+                place.at("num_key_value_heads"), f"num_attention_heads {heads} / num_key_value_heads {kv}", rule
+            )
         rotated = int(self.head * self.rotary_fraction)
         if self.position == "rotary" and rotated % 2:
-            raise _equation(place.at("head_dim"), f"rotated part of a head {rotated} / 2")
+            raise _equation(place.at("head_dim"), f"rotated part of a head {rotated} / 2", "CFG-MOD-020")
 
     @classmethod
     def read(cls, raw: Mapping[str, Any], place: Place, base: Optional[ModelConfig] = None) -> ModelConfig:
@@ -133,8 +138,9 @@ class ModelConfig:
         return replace(base, **{name: getattr(read, name) for name in said})
 
 
-def _equation(place: Place, words: str) -> UsageError:
+def _equation(place: Place, words: str, rule: str) -> UsageError:
     return UsageError(
         Text(f"{place}: {words} is not a whole number.", f"{place}：{words} 不能整除。"),
         Text("Choose sizes that divide.", "请选择能整除的尺寸。"),
+        rule,
     )

@@ -38,6 +38,11 @@ def read_weights(path: Path, config: ModelConfig) -> Arrays:
             ),
         ) from None
     if found.missing or not found.tensors:
+        if not path.exists():
+            raise UsageError(
+                Text(f"{path}: there is no such file or folder.", f"{path}：文件或目录不存在。"),
+                Text("A relative path starts where the command runs.", "相对路径从命令运行目录算起。"),
+            )
         gone = ", ".join(found.missing[:_LISTED]) or "no tensor"
         raise UsageError(
             Text(f"{path}: incomplete: {gone}.", f"{path}：不完整：{gone}。"),
