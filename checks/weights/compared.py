@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Optional
 
 from doctor.check import Skip
 from doctor.checks.weights.subject import Weights
@@ -10,6 +10,7 @@ from doctor.finding import Edit, Fix, Text
 
 if TYPE_CHECKING:
     from doctor.checks.weights.diagnosis import Diagnosis
+    from doctor.formats.recognise import Model
 
 
 _UNKNOWN = Text("no known model family has these parameter names", "参数名不属于任何已知的模型家族")
@@ -79,3 +80,13 @@ def set_field(found: Diagnosis, fields: tuple[str, ...], old: int, new: int, sub
         applicability="unsafe",
         verify=f"doctor check {subject.path}",
     )
+
+
+def head_size(subject: Weights, model: Model) -> Optional[int]:
+    """Rows of one head: by the shapes, the config, or the published model of these sizes; None when nothing tells."""
+    if "D" in model.symbols:
+        return model.symbols["D"]
+    expected = subject.expected
+    if expected is not None and expected.sizes is not None and "D" in expected.sizes.symbols:
+        return expected.sizes.symbols["D"]
+    return model.known.head if model.known is not None else None

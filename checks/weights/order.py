@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Optional
 
 from doctor.check import Skip, check
-from doctor.checks.weights.compared import diagnosed
+from doctor.checks.weights.compared import diagnosed, head_size
 from doctor.checks.weights.subject import Weights
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.rule import Rule
@@ -149,7 +149,7 @@ def _verdict(subject: Weights, model: Model, members: list[Member], wanted: str)
             "halves": roworder.plain_labels([rows // 2, rows - rows // 2]),
         }
         return roworder.compare(sizes, orders)
-    head = _head(subject, model)
+    head = head_size(subject, model)
     query, key = model.symbols.get("Q"), model.symbols.get("K")
     if head is None or query is None or key is None or key % head or key == head:
         return None  # with one KV head the two orders are the same
@@ -158,12 +158,3 @@ def _verdict(subject: Weights, model: Model, members: list[Member], wanted: str)
         "plain": roworder.plain_labels([query, key, key]),
     }
     return roworder.compare(sizes, orders)
-
-
-def _head(subject: Weights, model: Model) -> Optional[int]:
-    if "D" in model.symbols:
-        return model.symbols["D"]
-    expected = subject.expected
-    if expected is not None and expected.sizes is not None and "D" in expected.sizes.symbols:
-        return expected.sizes.symbols["D"]
-    return model.known.head if model.known is not None else None

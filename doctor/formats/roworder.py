@@ -94,3 +94,49 @@ def likelihood(rows: Any, labels: Any) -> float:
     if total <= 0 or within <= 0:
         return 0.0
     return len(rows) / 2 * math.log(total / within)
+
+
+#: Degree of the curve over the frequencies: sizes of query and key rows of a trained model follow one.
+DEGREE = 4
+
+
+def rotary_orders(head: int) -> dict[str, Any]:
+    """The number of the frequency that turns each row of a head: the two rows of a pair half a head apart, or neighbours."""
+    rows = np.arange(head)
+    return {"half a head apart": rows % (head // 2), "side by side": rows // 2}
+
+
+def compare_rotary(layers: Sequence[Any], head: int) -> Optional[Verdict]:
+    """Which order of rotary pairs the row sizes of each layer speak for, or None when they do not say enough.
+
+    Rows that turn with the same frequency end up alike, and neighbouring frequencies nearly so: under the right order
+    a smooth curve over the frequencies explains the sizes of a head's rows better than under the other."""
+    (first, near), (second, far) = rotary_orders(head).items()
+    bases = [_smooth(frequencies) for frequencies in (near, far)]
+    ratios = []
+    for rows in layers:
+        heads = rows.reshape(-1, head)
+        left, right = (_roughness(heads, base) for base in bases)
+        if left <= 0 or right <= 0:
+            continue
+        ratios.append(heads.size / 2 * math.log(right / left))
+    total = math.fsum(ratios)
+    if abs(total) < ENOUGH:
+        return None
+    agreeing = sum((ratio > 0) == (total > 0) for ratio in ratios)
+    if agreeing < 0.7 * len(ratios):
+        return None
+    return Verdict(first if total > 0 else second, abs(total), agreeing, len(ratios))
+
+
+def _smooth(frequencies: Any) -> Any:
+    """Orthonormal polynomials over the frequencies, as columns."""
+    span = 2 * frequencies / frequencies.max() - 1
+    base, _ = np.linalg.qr(np.vander(span, DEGREE + 1))
+    return base
+
+
+def _roughness(heads: Any, base: Any) -> float:
+    """The sum of squares that the curve of each head leaves unexplained."""
+    rest = heads - (heads @ base) @ base.T
+    return float((rest**2).sum())

@@ -288,7 +288,10 @@ def _values(
     if isinstance(plain, dict):
         values.update({name: plain[name] for name in plain if name in schema})
     blob = _at(file, header, blob_page, blob_start, blob_end)
-    content = blob[8 : 8 + int.from_bytes(blob[:8], "little")]
+    length = int.from_bytes(blob[:8], "little")
+    content = blob[8 : 8 + length]
+    if len(content) < length or len(blob) < 8:  # the file ends inside this row
+        return {**values, **dict.fromkeys(blobs)}
     for name, part in zip(blobs, _parts(content, len(blobs))):
         values[name] = _decode(part, schema.get(name, Column("bytes")))
     return values
