@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.check import Skip, check
+from doctor.checks.config.following import leaves_devices
 from doctor.checks.config.judge import (
     GRAPH,
     RUNS,
@@ -22,6 +23,7 @@ from doctor.checks.config.judge import (
 from doctor.finding import Finding, Severity, Text
 from doctor.plan.arithmetic import automatic, data_parallel
 from doctor.plan.plan import Dialect, Plan
+from doctor.plan.value import Value
 from doctor.rule import Rule
 
 _BASE = "mindformers/trainer/base_trainer.py"
@@ -47,9 +49,16 @@ def batch_positive(plan: Plan) -> Iterator[Finding]:
             yield batch_positive.finding(
                 because(batch_positive, f"{value.key} is {shown(value)}.", f"{value.key} 为 {shown(value)}。"),
                 evidence=seen(plan, value, expected=">= 1"),
-                fixes=(change(plan, value, 1),),
+                fixes=(change(plan, value, _least(plan, value)),),
                 key=value.key,
             )
+
+
+def _least(plan: Plan, value: Value) -> int:
+    """The smallest batch that the devices can share: of a global batch one local batch for each data-parallel part."""
+    if value is not plan.batch.global_size:
+        return 1
+    return (plan.batch.per_device.count or 1) * (data_parallel(plan) or 1)
 
 
 @check(
@@ -257,7 +266,14 @@ def prediction_batch(plan: Plan) -> Iterator[Finding]:
                 f"batch_size {size} % data_parallel {data} = {size % data}。",
             ),
             evidence=seen(plan, value, plan.parallel.data, expected=listed(multiples(data, size))),
-            fixes=[change(plan, plan.parallel.data, option) for option in near(divisors(size), data, 1)],
+            fixes=[
+                *(change(plan, value, option) for option in multiples(data, size)[::-1][:1]),
+                *(
+                    change(plan, plan.parallel.data, option)
+                    for option in near(divisors(size), data, 1)
+                    if leaves_devices(plan, plan.parallel.data, option)
+                ),
+            ],
             severity=Severity.WARNING,
         )
 

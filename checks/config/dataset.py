@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.check import Skip, check
+from doctor.checks.config.following import leaves_devices
 from doctor.checks.config.judge import (
     GRAPH,
     RUNS,
@@ -103,9 +104,11 @@ def strategy_data_parallel(plan: Plan) -> Iterator[Finding]:
             continue
         first = entry.sequence[0]
         if first.whole is not None and first.whole != ours:
+            fits = first.count is not None and leaves_devices(plan, plan.parallel.data, first.count)
+            other = (change(plan, plan.parallel.data, first.whole),) if fits else ()
             yield strategy_data_parallel.finding(
                 evidence=(*seen(plan, first, plan.parallel.data, expected=ours), *seen(plan, strategy)),
-                fixes=(change(plan, first, ours), change(plan, plan.parallel.data, first.whole)),
+                fixes=(change(plan, first, ours), *other),
                 theirs=first.whole,
                 ours=ours,
             )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from doctor.check import Check, Skip
+from doctor.checks.config.following import followed
 from doctor.escape import visible
 from doctor.finding import Edit, Evidence, Finding, Fix, Location, Text, fill, number_text
 from doctor.plan.plan import Dialect, Plan
@@ -171,14 +172,14 @@ def edit(value: Value, new: Any) -> Edit:
 
 
 def change(plan: Plan, value: Value, new: Any, *, safe: bool = False, summary: Optional[Text] = None) -> Fix:
-    """Sets one setting. `safe` only when no result can become worse by it."""
+    """Sets one setting, and what must follow it. `safe` only when no result can become worse by it."""
     return changes(plan, ((value, new),), safe=safe, summary=summary)
 
 
 def changes(
     plan: Plan, pairs: Iterable[tuple[Value, Any]], *, safe: bool = False, summary: Optional[Text] = None
 ) -> Fix:
-    edits = tuple(edit(value, new) for value, new in pairs)
+    edits = tuple(edit(value, new) for value, new in followed(plan, pairs))
     if summary is None:
         listed = ", ".join(f"{item.key}: {_yaml(item.new)}" for item in edits)
         summary = Text(f"Set {listed}", f"改为 {listed}")

@@ -131,6 +131,9 @@ def at_name(plan: Plan, value: Value, hint: Optional[str]) -> tuple[Evidence, ..
 
 
 def cures(plan: Plan, value: Value, hint: Optional[str]) -> Optional[tuple[Fix, ...]]:
+    if hint and value.is_mapping:
+        # A section under a misspelt name is meant, and may hold the anchors of others.
+        return (rename(plan, value, hint),)
     return (rename(plan, value, hint), remove(plan, value, safe=False)) if hint else (remove(plan, value, safe=False),)
 
 

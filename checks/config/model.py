@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from doctor.check import Skip, check
@@ -14,6 +15,7 @@ from doctor.checks.config.judge import (
     change,
     divisors,
     listed,
+    multiples,
     near,
     need,
     seen,
@@ -85,7 +87,10 @@ def heads_by_kv_heads(plan: Plan) -> Iterator[Finding]:
         raise Skip(Text("multi-latent attention has no key/value heads", "MLA 没有 KV 头"))
     heads, kv_heads = need(model.heads, model.kv_heads)
     if kv_heads <= heads and heads % kv_heads:
-        legal = near(divisors(heads), kv_heads)
+        tensor = plan.parallel.tensor.count or 1
+        legal = near([option for option in divisors(heads) if option % tensor == 0], kv_heads)
+        # heads that tensor parallel does not divide either are the fault themselves
+        fits = math.lcm(kv_heads, tensor)
         yield heads_by_kv_heads.finding(
             because(
                 heads_by_kv_heads,
@@ -93,7 +98,8 @@ def heads_by_kv_heads(plan: Plan) -> Iterator[Finding]:
                 f"{model.heads.name} {heads} % {model.kv_heads.name} {kv_heads} = {heads % kv_heads}。",
             ),
             evidence=seen(plan, model.kv_heads, model.heads, expected=listed(legal)),
-            fixes=[change(plan, model.kv_heads, option) for option in near(legal, kv_heads, 2)],
+            fixes=[change(plan, model.kv_heads, option) for option in near(legal, kv_heads, 2)]
+            or [change(plan, model.heads, option) for option in multiples(fits, heads)],
         )
 
 

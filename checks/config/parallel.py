@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from doctor.check import Skip, check
+from doctor.checks.config.following import splits_layers, splits_model
 from doctor.checks.config.judge import (
     GRAPH,
     MINDFORMERS,
@@ -23,6 +24,7 @@ from doctor.checks.config.judge import (
 from doctor.finding import Finding, Fix, Severity, Text
 from doctor.plan.arithmetic import automatic
 from doctor.plan.plan import Dialect, ParallelMode, Plan
+from doctor.plan.value import Value
 from doctor.rule import Rule
 
 NO_DEVICES = Text("the number of devices is not known; give --devices N", "不知道设备数；请加 --devices N")
@@ -67,6 +69,8 @@ def parallel_product(plan: Plan) -> Iterator[Finding]:
         raise Skip(NO_DEVICES)
     sharded(plan)
     parallel, devices = plan.parallel, plan.devices
+    if parallel.section.given and not parallel.section.is_mapping:
+        raise Skip(Text("the section of the sizes is no mapping", "并行度所在的配置段不是映射"))
     if plan.dialect is Dialect.PYNATIVE:
         yield from _pynative_product(plan, devices)
         return
@@ -124,7 +128,8 @@ def _product_fixes(plan: Plan, sizes: tuple[int, ...], devices: int) -> list[Fix
     product = math.prod(sizes)
     for value, size in zip(values, sizes):
         rest = product // size
-        if devices % rest == 0 and not (value is values[0] and plan.dialect is Dialect.PYNATIVE):
+        settled = value is values[0] and plan.dialect is Dialect.PYNATIVE
+        if devices % rest == 0 and not settled and _fits(plan, value, devices // rest):
             fixes.append(change(plan, value, devices // rest))
     fixes.append(
         advice(
@@ -134,6 +139,17 @@ def _product_fixes(plan: Plan, sizes: tuple[int, ...], devices: int) -> list[Fix
         )
     )
     return fixes[:4]
+
+
+def _fits(plan: Plan, size: Value, new: int) -> bool:
+    """Whether the model can be cut so."""
+    parallel = plan.parallel
+    if size is parallel.tensor:
+        return splits_model(plan, new, devices=False)
+    if size is parallel.pipeline:
+        return splits_layers(plan, new, devices=False)
+    length = plan.model.sequence.count
+    return size is not parallel.context or (size.given and (length is None or length % new == 0))
 
 
 @check(
@@ -212,8 +228,18 @@ def parallel_size_not_positive(plan: Plan) -> Iterator[Finding]:
                     f"{value.key} 为 {shown(value)}。{parallel_size_not_positive.rule.why.zh}",
                 ),
                 evidence=seen(plan, value, expected="a whole number >= 1"),
-                fixes=(change(plan, value, 1),),
+                fixes=(change(plan, value, _smallest(plan, value)),),
             )
+
+
+def _smallest(plan: Plan, value: Value) -> int:
+    """The least that a size can be: micro batches fill the stages, data parallel takes the devices that are left."""
+    parallel = plan.parallel
+    if value is parallel.micro_batches:
+        return parallel.stages
+    rest = math.prod(size.count or 1 for size in parallel.sizes[1:])
+    spare = value is parallel.data and plan.devices is not None and plan.devices % rest == 0
+    return (plan.devices or 1) // rest if spare else 1
 
 
 @check(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.check import Skip, check
+from doctor.checks.config.following import splits_layers
 from doctor.checks.config.judge import (
     GRAPH,
     MINDFORMERS,
@@ -63,7 +64,7 @@ def too_few_micro_batches(plan: Plan) -> Iterator[Finding]:
     stages = stages_of(plan)
     (micro,) = need(plan.parallel.micro_batches)
     if micro < stages:
-        value = plan.parallel.micro_batches
+        value, fewer = plan.parallel.micro_batches, max(micro, 1)
         yield too_few_micro_batches.finding(
             because(
                 too_few_micro_batches,
@@ -71,7 +72,10 @@ def too_few_micro_batches(plan: Plan) -> Iterator[Finding]:
                 f"micro_batch_num {micro} < pipeline_stage {stages}。",
             ),
             evidence=seen(plan, value, plan.parallel.pipeline, expected=f">= {stages}"),
-            fixes=[change(plan, value, stages), change(plan, plan.parallel.pipeline, max(micro, 1))],
+            fixes=[
+                change(plan, value, stages),
+                *([change(plan, plan.parallel.pipeline, fewer)] if splits_layers(plan, fewer) else []),
+            ],
         )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.check import check
-from doctor.checks.config.judge import GRAPH, MINDFORMERS, RUNS, applies, change, seen, shown
+from doctor.checks.config.following import splits_model
+from doctor.checks.config.judge import GRAPH, MINDFORMERS, RUNS, applies, change, changes, seen, shown
 from doctor.finding import Finding, Severity, Text
 from doctor.plan.plan import Plan
 from doctor.rule import Rule
@@ -30,10 +31,14 @@ def epochs_positive(plan: Plan) -> Iterator[Finding]:
         if value.given and number is not None and number <= 0 and not unlimited:
             yield epochs_positive.finding(
                 evidence=seen(plan, value, expected=">= 1"),
-                fixes=(change(plan, value, 1),),
+                fixes=(change(plan, value, 1 if value is plan.schedule.epochs else _steps_beyond_warm_up(plan)),),
                 key=value.key,
                 value=shown(value),
             )
+
+
+def _steps_beyond_warm_up(plan: Plan) -> int:
+    return 10 * (plan.schedule.warmup_steps.count or 0) or 1
 
 
 @check(
@@ -158,8 +163,11 @@ def predict_with_train_model(plan: Plan) -> Iterator[Finding]:
         return
     data, full = plan.parallel.data, plan.parallel.full_batch
     if (data.count or 1) > 1:
+        tensor = plan.parallel.tensor
+        wider = (tensor.count or 1) * (data.count or 1)
+        pairs = [(data, 1), *([(tensor, wider)] if splits_model(plan, wider, devices=False) else [])]
         yield predict_with_train_model.finding(
-            evidence=seen(plan, data, plan.run_mode, expected=1), fixes=(change(plan, data, 1),)
+            evidence=seen(plan, data, plan.run_mode, expected=1), fixes=(changes(plan, pairs),)
         )
     if full.value is False and full.given:
         yield predict_with_train_model.finding(

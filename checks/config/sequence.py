@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from doctor.check import Skip, check
@@ -129,7 +130,15 @@ def sequence_by_tensor(plan: Plan) -> Iterator[Finding]:
 
 
 def _lengths(plan: Plan, step: int, length: int) -> list[Fix]:
-    return [change(plan, plan.model.sequence, option) for option in multiples(step, length)]
+    """Lengths near the one of the file that every size divides, within the model's positions."""
+    parallel, positions = plan.parallel, plan.model.positions.count
+    whole = math.lcm(step, (parallel.tensor.count or 1) * (parallel.context.count or 1))
+    limit = positions if positions and length <= positions else None
+    return [
+        change(plan, plan.model.sequence, option)
+        for option in multiples(whole, length)
+        if limit is None or option <= limit
+    ]
 
 
 @check(

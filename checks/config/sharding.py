@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from doctor.check import Skip, check
+from doctor.checks.config.following import best, splits_layers, splits_model
 from doctor.checks.config.judge import (
     GRAPH,
     RUNS,
@@ -39,6 +40,8 @@ def _division(plan: Plan, rule_of: object, value: Value, parts: Value, what: Tex
     """A finding of a size that a parallel size does not divide."""
     amount, size = need(value, parts)
     legal = [item for item in divisors(amount) if item <= max(4 * size, 8)]
+    if parts is plan.parallel.tensor:
+        legal = best(legal, lambda option: splits_model(plan, option))
     return rule_of.finding(  # type: ignore[attr-defined,no-any-return]
         Text(
             f"{value.name} {amount} % {parts.name} {size} = {amount % size}: {what.en}",
@@ -187,7 +190,7 @@ def vocabulary_not_divisible(plan: Plan) -> Iterator[Finding]:
     if hit is None:
         return
     amount, parts = hit
-    legal = [item for item in divisors(amount) if item <= 4 * parts]
+    legal = best([item for item in divisors(amount) if item <= 4 * parts], lambda option: splits_model(plan, option))
     padded = -(-amount // parts) * parts
     yield vocabulary_not_divisible.finding(
         Text(
@@ -227,7 +230,7 @@ def stages_across_servers(plan: Plan) -> Iterator[Finding]:
         raise Skip(NO_DEVICES)
     servers, stages = -(-devices // 8), plan.parallel.pipeline.count
     if servers > 1 and stages and stages > 1 and servers % stages and stages % servers:
-        legal = divisors(servers)
+        legal = best(divisors(servers), lambda option: splits_layers(plan, option))
         yield stages_across_servers.finding(
             Text(
                 f"{devices} devices are {servers} servers of 8; {servers} % {stages} stages = {servers % stages}.",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from doctor.check import Skip, check
+from doctor.checks.config.following import best, leaves_devices
 from doctor.checks.config.judge import (
     GRAPH,
     MINDFORMERS,
@@ -49,7 +50,10 @@ def more_stages_than_layers(plan: Plan) -> Iterator[Finding]:
     chunks = (plan.parallel.interleave.count or 1) if interleaved(plan) else 1
     if layers < stages * chunks:
         equation = f"{stages} x {chunks} = {stages * chunks}" if chunks > 1 else f"{stages}"
-        legal = [size for size in divisors(layers) if size <= stages]
+        legal = best(
+            [size for size in divisors(layers) if size <= stages],
+            lambda option: leaves_devices(plan, plan.parallel.pipeline, option),
+        )
         yield more_stages_than_layers.finding(
             because(
                 more_stages_than_layers,
@@ -99,12 +103,19 @@ def layers_not_divisible(plan: Plan) -> Iterator[Finding]:
     rest = layers % parts
     if not rest or layers < parts:
         return
-    legal = [size for size in divisors(layers) if size <= 2 * stages]
+    legal = best(
+        [size for size in divisors(layers) if size <= 2 * stages],
+        lambda option: leaves_devices(plan, plan.parallel.pipeline, option),
+    )
     fixes: list[Fix] = []
     if plan.dialect.graph and chunks == 1:
         spread = [1] * rest + [0] * (stages - rest)
         fixes.append(change(plan, plan.parallel.offset, spread))
-    fixes.extend(change(plan, plan.parallel.pipeline, option) for option in near(legal, stages, 1))
+    fixes.extend(
+        change(plan, plan.parallel.pipeline, option)
+        for option in near(legal, stages, 1)
+        if leaves_devices(plan, plan.parallel.pipeline, option)
+    )
     extra = " (with its multi-token prediction layer)" if layers != plan.model.layers.count else ""
     yield layers_not_divisible.finding(
         because(

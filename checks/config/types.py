@@ -133,10 +133,12 @@ def text_for_number(plan: Plan) -> Iterator[Finding]:
 @applies(MODELS)
 def fraction(plan: Plan) -> Iterator[Finding]:
     for value, _spec, _ in faults(plan, "fraction"):
-        number = value.number or 0
+        number = round(value.number or 0)
+        if value.key == plan.parallel.micro_batches.key:
+            number = max(number, plan.parallel.stages)
         yield fraction.finding(
             evidence=seen(plan, value, expected="a whole number"),
-            fixes=(change(plan, value, round(number)),),
+            fixes=(change(plan, value, number),),
             key=value.key,
             text=shown(value),
         )
