@@ -19,6 +19,8 @@ from doctor.match.words import values_of
 LONGEST = 240
 _MOST = 4
 _WORD = re.compile(r"[a-z0-9_.+-]+")
+#: doesn't, can't: what is denied is asked for by `not` as well as by the word itself
+_DENIED = re.compile(r"\b[a-z]+n't\b")
 _DECIMAL = re.compile(r"\d+\.\d+")
 
 
@@ -29,6 +31,8 @@ _LOG = re.compile(
 )
 
 
+#: a setting that a person names with its value: that is no line of a program yet
+_SETTING = re.compile(r"\b(?:[a-z]+_[a-z_]+ ?= ?\w+|[A-Za-z]{2,} ?= ?\d+)\b(?![.=:(])", re.ASCII)
 #: how a person asks
 _ASKS = re.compile(
     r"[?？]|^\W*(?:how|why|what|which|where|when|is|are|can|does|do|should|could|any)\b|\b(?:how (?:to|can|do|should|many)|why|help me|fix)\b"
@@ -48,14 +52,14 @@ _SENTENCE = re.compile(r"^[A-Z`](?:\S+\s+){7,}\S+\.$", re.DOTALL)
 _MOST_WORDS = 16
 #: how a person complains
 _COMPLAINS = re.compile(
-    r"\b(?:oom|out of|nans?|inf(?:inite|inity)?|slow\w*|stuck|hang\w*|hung|froze\w*|freez\w*|stall\w*|block\w*|kill\w*|dead\w*|die[sd]?|crash\w*|fail\w*"
-    r"|errors?|cannot|can't|unable|not|no|never|nothing|n't|won't|doesn't|isn't|didn't|wrong|bad|poor|missing|mismatch\w*|unexpected|full"
-    r"|insufficient|exhaust\w*|enough|timeout|timed|spik\w*|jump\w*|diverg\w*|expl\w*|vanish\w*|flat|plateau|constant|unchanged|same|high\w*"
+    r"\b(?:oom|out of|nans?|inf(?:inite|inity)?|ooms|oomed|slow\w*|stuck|hang\w*|hung|froze\w*|freez\w*|stall\w*|block\w*|kill\w*|dead\w*|die[sd]?|crash\w*|fail\w*"
+    r"|errors?|cannot|can't|unable|not|no|don't|less|worse|never|nothing|n't|won't|doesn't|isn't|didn't|wrong|bad|poor|missing|mismatch\w*|unexpected|full"
+    r"|insufficient|exhaust\w*|enough|timeout|timed|spik\w*|jump\w*|diverg\w*|expl\w*|vanish\w*|flat|plateau\w*|stagnat\w*|halv\w*|hover\w*|barely|hardly|pauses?|halts?|takes most|incomplete|blows?|blew|halv\w*|half|dominat\w*|spent|minutes|hours|days|constant|unchanged|same|high\w*"
     r"|low\w*|large\w*|small\w*|zero|(?<![\d.])0(?:\.0+)?(?![\d.])|leak\w*|fragment\w*|grow\w*|increas\w*|rise\w*|rising|up|drop\w*|fall\w*|collapse\w*|occupied|busy|taken|held"
     r"|already|conflict|denied|refused|lost|gone|vanished|disappear\w*|exit\w*|quit\w*|ended|stopp?\w*|silent\w*|suddenly|corrupt\w*|broken|damaged|unstable"
     r"|oscillat\w*|fluctuat\w*|overflow\w*|forever|long|wait\w*|bound|bottleneck|starv\w*|old|incompatib\w*|invalid|always|every|only|too|without|problem)\b"
     r"|不|没|无|未|失败|报错|错误|异常|慢|卡|爆|满|溢出|超时|突|飙|跳变|发散|变|升|涨|降|高|低|过|太|震荡|振荡|抖|波动|泄漏|碎片|占|冲突|拒绝|少|缺|丢|掉"
-    r"|消失|杀|退出|闪退|中断|停|僵|夯|挂|死|损坏|很久|耗时|时间长|等待|瓶颈|旧|残留|恒定|一直|总是|回到|变回|为0|为零|只能|只有|仅|乱码|溢",
+    r"|消失|杀|退出|闪退|中断|停|僵|夯|挂|死|损坏|很久|耗时|时间长|等待|要等|在等|炸|崩|徘徊|大头|停住|跟不上|左右|(?:要|等|花|得|好几|十几|半)[^，。]{0,6}(?:秒|分钟|小时)|一半|瓶颈|旧|残留|恒定|一直|总是|回到|变回|为0|为零|只能|只有|仅|乱码|溢",
     re.IGNORECASE | re.ASCII,
 )
 #: how a program, or a person who is content, says that all is as it should be
@@ -72,7 +76,7 @@ _CLAUSE = re.compile(r"[，；。;]|, but |\bbut\b|但是|但|可是|然而|却|
 
 def is_question(text: str) -> bool:
     """Whether a text is a person's question or complaint rather than lines of a program or word of what goes well."""
-    stripped = text.strip()
+    stripped = _SETTING.sub("setting", text.strip(), count=1)
     if not stripped or len(stripped) > LONGEST or stripped.count("\n") > 1 or _LOG.search(stripped):
         return False
     if _ASKS.search(stripped):
@@ -127,6 +131,9 @@ def _strength(choice: str, question: str, words: frozenset[str]) -> float:
 def _words(question: str) -> frozenset[str]:
     """The words and the parts of compounds; a decimal is one number (64.0 holds no 0), and 0.00 is 0."""
     found = set(_WORD.findall(question))
+    denied = set(_DENIED.findall(question.replace("\u2019", "'")))
+    if denied:
+        found |= denied | {"not"}
     numbers = {word for word in found if _DECIMAL.fullmatch(word)}
     parts = {part for word in found - numbers for part in re.split(r"[._+-]", word) if part}
     return frozenset(found | parts | {"0" for word in numbers if not word.strip("0.")})
