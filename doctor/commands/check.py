@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 from doctor import runner
 from doctor.check import Options
-from doctor.errors import EXIT_USAGE, UsageError
+from doctor.errors import EXIT_FINDINGS, EXIT_OK, EXIT_USAGE, UsageError
 from doctor.examples import example
 from doctor.finding import Edit, Finding, Text
 from doctor.language import Help
@@ -26,9 +26,9 @@ DESCRIPTION = Text(
 )
 EPILOG = Text(
     "examples:\n  doctor check\n  doctor check config.yaml --devices 8\n  doctor check config.yaml --fix\n"
-    "  doctor check weights/ --format json",
+    "  doctor check config.yaml --smoke\n  doctor check weights/ --format json",
     "示例：\n  doctor check\n  doctor check config.yaml --devices 8\n  doctor check config.yaml --fix\n"
-    "  doctor check weights/ --format json",
+    "  doctor check config.yaml --smoke\n  doctor check weights/ --format json",
 )
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", re.IGNORECASE)
@@ -87,6 +87,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=Help("import the framework and compute, in a child process", "在子进程中导入框架并实际计算"),
     )
     parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help=Help(
+            "also make the config small and train it a few steps, save and resume included",
+            "另外缩小配置并实际训练几步，含保存与断点续训",
+        ),
+    )
+    parser.add_argument(
         "--only",
         action="append",
         default=[],
@@ -117,11 +125,37 @@ def run(args: argparse.Namespace) -> int:
     judged += [item for target in targets for item in _judge(target, options, selection)]
     _nothing_selected(judged, selection)
     report = build_report(judged, _said(args))
+    if args.smoke:
+        return _with_smoke(judged, report, args)
     code = emit(report, args)
     if args.fix:
         code = _fix(judged, report, args) or code
     unjudged = [item for item in judged if item.outcomes and not item.judged_anything]
     return code if code else (EXIT_USAGE if unjudged else 0)
+
+
+def _with_smoke(judged: list[runner.Judged], report: Report, args: argparse.Namespace) -> int:
+    """The report, and the smoke test of the one config among the targets: as text its rows below, else under
+    `facts.smoke`. Exit code 1 when either finds something."""
+    from doctor.commands.smoke import failed, smoke_rows, verdict
+
+    configs = [item for item in judged if item.family == "config"]
+    if len(configs) != 1 or args.fix:
+        raise UsageError(
+            Text("--smoke tries one training config, as it stands.", "--smoke 只试跑一个训练配置，且不作修改。"),
+            Text("Use: doctor check CONFIG.yaml --smoke", "用法：doctor check CONFIG.yaml --smoke"),
+        )
+    word = str(configs[0].target)
+    if args.format != "text":
+        rows = smoke_rows(word, args.lang, shown=False)
+        facts = {"works": not failed(rows), "rows": [row.to_dict(args.lang) for row in rows]}
+        report = replace(report, facts={**report.facts, "smoke": facts})
+        return emit(report, args) or (EXIT_FINDINGS if failed(rows) else EXIT_OK)
+    code = emit(report, args)
+    sys.stdout.write("\n")
+    rows = smoke_rows(word, args.lang, shown=True)
+    sys.stdout.write(verdict(rows, word).pick(args.lang) + "\n")
+    return code or (EXIT_FINDINGS if failed(rows) else EXIT_OK)
 
 
 def _options(args: argparse.Namespace) -> Options:

@@ -6,14 +6,10 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from doctor.errors import EXIT_FINDINGS, EXIT_OK
 from doctor.finding import Text
 from doctor.language import Help
-
-if TYPE_CHECKING:
-    from doctor.trainer.config import RunConfig
 
 FORMATS = ("text", "json", "jsonl")
 DESCRIPTION = Text(
@@ -82,10 +78,10 @@ def run(args: argparse.Namespace) -> int:
     from doctor.trainer.config import load_config
     from doctor.trainer.runfolder import RunFolder, default_root
 
+    if args.smoke:
+        return _smoke(args)
     config = load_config(args.config_file)
     runtime.require_mindspore()
-    if args.smoke:
-        return _smoke(args, config)
     folder = RunFolder(Path(args.output_dir or config.args.output_dir or default_root(config.name)))
     folder.create(args.resume is not None)
 
@@ -110,40 +106,20 @@ def run(args: argparse.Namespace) -> int:
     return watched.code
 
 
-def _smoke(args: argparse.Namespace, config: RunConfig) -> int:
+def _smoke(args: argparse.Namespace) -> int:
     """Rows as they come; exit code 1 when one failed."""
-    from doctor.escape import visible
+    from doctor.commands.smoke import failed, smoke_rows, verdict
     from doctor.report.model import Report
-    from doctor.report.width import wrap
-    from doctor.supervisor.smoke import Row, smoke
 
-    marks = {"passed": Text("ok", "通过"), "failed": Text("FAILED", "失败"), "skipped": Text("-", "-")}
-    rows: list[Row] = []
-    for row in smoke(config):
-        rows.append(row)
-        if args.format == "text":
-            head = f"{marks[row.state].pick(args.lang):<7} {row.stage:<10} "
-            for line in wrap(visible(row.detail.pick(args.lang)), 80, head, " " * 19):
-                sys.stdout.write(line + "\n")
-            sys.stdout.flush()
-    failed = any(row.state == "failed" for row in rows)
+    rows = smoke_rows(args.config_file, args.lang, shown=args.format == "text")
     if args.format == "text":
-        again = shlex.quote(args.config_file)
-        last = Text(
-            f"The smoke test failed. Next: doctor train {again} --smoke -v"
-            if failed
-            else f"The whole path works. Next: doctor train {again}",
-            f"冒烟测试失败。下一步：doctor train {again} --smoke -v"
-            if failed
-            else f"全流程可用。下一步：doctor train {again}",
-        )
-        sys.stdout.write(last.pick(args.lang) + "\n")
+        sys.stdout.write(verdict(rows, args.config_file).pick(args.lang) + "\n")
     else:
         import json
 
-        report = Report("train", facts={"rows": [row.to_dict(args.lang) for row in rows], "smoke": not failed})
-        sys.stdout.write(json.dumps(report.to_dict(args.lang), ensure_ascii=False) + "\n")
-    return EXIT_FINDINGS if failed else EXIT_OK
+        facts = {"rows": [row.to_dict(args.lang) for row in rows], "smoke": not failed(rows)}
+        sys.stdout.write(json.dumps(Report("train", facts=facts).to_dict(args.lang), ensure_ascii=False) + "\n")
+    return EXIT_FINDINGS if failed(rows) else EXIT_OK
 
 
 def _report(args: argparse.Namespace, root: Path, watched: object) -> None:

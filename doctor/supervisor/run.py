@@ -66,6 +66,8 @@ class Supervisor:
         self.session = DiagnosisSession(load_pack(), eager=True, place=str(plan.folder.root), on_metric=self._metric)
         self.interventions: list[Intervention] = []
         self._declined: set[str] = set()
+        #: rules of the log that stood when something was done about them: a line stays in the log, cured or not
+        self._done_about: set[str] = set()
         #: findings that an intervention answered -> the step from which on they count again if they still stand
         self._answered: dict[str, int] = {}
         self._config = plan.config
@@ -184,7 +186,9 @@ class Supervisor:
     def _answer(self) -> None:
         """What is open now is known: it calls for a second answer only when it outlives the first by some steps."""
         at = (self._metric_seen.at or 0) if self._metric_seen is not None else 0
-        self._answered = {finding.rule: at + _GRACE for finding in self.session.open_findings()}
+        standing = [finding.rule for finding in self.session.open_findings()]
+        self._answered = dict.fromkeys(standing, at + _GRACE)
+        self._done_about |= {rule for rule in standing if not rule.startswith("RUN-")}
 
     def _still_answered(self, rule: str) -> bool:
         until = self._answered.get(rule)
@@ -239,6 +243,10 @@ class Supervisor:
         assert self._child is not None
         code = self._code(self._child.code)
         findings = tuple(self._with_remedy(item) for item in self.session.findings())
+        if code == EXIT_OK:
+            findings = tuple(
+                item.with_(severity=Severity.INFO) if item.rule in self._done_about else item for item in findings
+            )
         if code == EXIT_OK and any(item.severity.at_least(Severity.ERROR) for item in findings):
             # It made its last step, but not with weights that are worth anything.
             code = EXIT_FINDINGS

@@ -222,3 +222,21 @@ def test_more_workers_than_cores_is_cured_before_the_first_step(tmp_path: Path) 
     assert done.returncode == 0, done.stdout + done.stderr
     row = json.loads((tmp_path / "b" / "interventions.jsonl").read_text())
     assert row["edits"][0]["key"] == "train_dataset.num_parallel_workers"
+
+
+@pytest.mark.heavy
+def test_check_can_try_the_config_as_well(tmp_path: Path) -> None:
+    config = json.loads(json.dumps(OVERFLOWS))
+    config["training_args"].update(mixed_precision="O0", loss_scale=None)
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
+    done = doctor("check", "run.yaml", "--smoke", "--format", "json", "--lang", "en", cwd=tmp_path)
+    smoke = json.loads(done.stdout)["facts"]["smoke"]
+    assert smoke["works"], done.stdout
+    assert [row["stage"] for row in smoke["rows"]] == ["shrink", "train", "save", "resume"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.yaml"]
+
+
+def test_smoke_is_for_one_config(tmp_path: Path) -> None:
+    done = doctor("check", "--smoke", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("doctor: --smoke tries one training config")
