@@ -129,6 +129,7 @@ class Evidence:
     text: Optional[str] = None
     rank: Optional[int] = None
     step: Optional[int] = None
+    #: what stands there and what should, as values; a `Text` where a phrase says it
     observed: Any = None
     expected: Any = None
     #: what is seen there in a sentence of ours; `text` is quoted as it stands
@@ -161,8 +162,8 @@ class Evidence:
             text=self.said(lang),
             rank=self.rank,
             step=self.step,
-            observed=plain(self.observed),
-            expected=plain(self.expected),
+            observed=plain(_picked(self.observed, lang)),
+            expected=plain(_picked(self.expected, lang)),
         )
 
 
@@ -260,6 +261,10 @@ def number_text(value: float) -> str:
         return text
     whole, digits, sign, exponent = hit.groups()
     return f"{whole}.{digits or '0'}e{sign or '+'}{exponent}"
+
+
+def _picked(value: Any, lang: str) -> Any:
+    return value.pick(lang) if isinstance(value, Text) else value
 
 
 def plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from doctor.check import Check, Skip
+from doctor.checks.config.expectations import both
 from doctor.checks.config.following import followed
 from doctor.escape import visible
 from doctor.finding import Edit, Evidence, Finding, Fix, Location, Text, fill, number_text
@@ -110,7 +111,7 @@ def seen(plan: Plan, *values: Value, expected: Any = None) -> tuple[Evidence, ..
                     "value",
                     text=quote(plan, place),
                     observed=_short(value),
-                    expected=expected if not rows else None,
+                    expected=(both(expected) if isinstance(expected, str) else expected) if not rows else None,
                 )
             )
     return tuple(rows)
@@ -131,10 +132,10 @@ def _lines(text: str) -> list[str]:
 
 def _short(value: Value) -> Any:
     if value.is_mapping:
-        return f"mapping with {len(value.mapping)} keys"
+        return both(f"mapping with {len(value.mapping)} keys")
     if value.is_sequence:
         plain = value.plain()
-        return plain if len(repr(plain)) <= 160 else f"list of {len(plain)}"
+        return plain if len(repr(plain)) <= 160 else both(f"list of {len(plain)}")
     return visible(value.value, 80) if isinstance(value.value, str) else value.value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.check import check
+from doctor.checks.config.expectations import both
 from doctor.checks.config.judge import (
     GRAPH,
     advice,
@@ -360,7 +361,7 @@ def section_missing(plan: Plan) -> Iterator[Finding]:
         if not plan.root.get(name).given:
             absent = plan.root.absent(name)
             yield section_missing.finding(
-                evidence=(Evidence.at(absent.location, "value", expected="a section"),),
+                evidence=(Evidence.at(absent.location, "value", expected=both("a section")),),
                 fixes=(advice(plan, f"Add {name}.", f"补上 {name}。"),),
                 severity=None if name in _NEVER_ABSENT else Severity.WARNING,
                 key=name,

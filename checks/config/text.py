@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Union
 
 from doctor.check import check
+from doctor.checks.config.expectations import both
 from doctor.checks.config.judge import GRAPH, MINDFORMERS, advice, applies, because, quote, remove
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.plan.plan import Dialect, Plan
@@ -21,9 +23,13 @@ def _problems(plan: Plan, kind: str) -> list[Problem]:
     return [problem for problem in plan.document.problems if problem.kind == kind]
 
 
-def _where(plan: Plan, problem: Problem, expected: str) -> tuple[Evidence, ...]:
+def _where(plan: Plan, problem: Problem, expected: Union[str, Text]) -> tuple[Evidence, ...]:
     first = Evidence.at(
-        problem.location, "value", text=quote(plan, problem.location), observed=problem.text or None, expected=expected
+        problem.location,
+        "value",
+        text=quote(plan, problem.location),
+        observed=problem.text or None,
+        expected=both(expected) if isinstance(expected, str) else expected,
     )
     if problem.first is None:
         return (first,)
@@ -222,7 +228,7 @@ def too_deep(plan: Plan) -> Iterator[Finding]:
                     "value",
                     text=quote(plan, deepest.location),
                     observed=depth,
-                    expected=f"at most {MAX_MAPPINGS}",
+                    expected=both(f"at most {MAX_MAPPINGS}"),
                 ),
             ),
             depth=depth,
@@ -264,7 +270,9 @@ def empty_section(plan: Plan) -> Iterator[Finding]:
         value = plan.root.get(*name.split("."))
         if value.given and (value.value is None or value.value == {}) and name not in _OFTEN_EMPTY:
             yield empty_section.finding(
-                evidence=(Evidence.at(value.location, "value", text=quote(plan, value.location), expected="settings"),),
+                evidence=(
+                    Evidence.at(value.location, "value", text=quote(plan, value.location), expected=both("settings")),
+                ),
                 fixes=(remove(plan, value),) if name not in _NEEDED else None,
                 severity=Severity.ERROR if name in _NEEDED and plan.complete else None,
                 key=name,
@@ -313,7 +321,7 @@ _OFTEN_EMPTY = frozenset(("train_dataset", "train_dataset_task"))
 def not_yaml(plan: Plan) -> Iterator[Finding]:
     for problem in _problems(plan, "syntax"):
         what, todo = _SLIPS.get(problem.text, _SLIPS["other"])
-        expected = todo.en.rstrip(".")
+        expected = Text(todo.en.rstrip("."), todo.zh.rstrip("。"))
         yield not_yaml.finding(
             because(not_yaml, what.en, what.zh),
             evidence=_where(plan, replace(problem, text=""), expected),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Optional
 
@@ -118,6 +119,22 @@ def test_findings_are_whole_in_both_languages(case: Case) -> None:
             )
         assert any("\u4e00" <= char <= "\u9fff" for char in finding.message.zh), finding.message.zh
         assert finding.fixes
+
+
+#: a phrase, as names of settings and words of a file are none
+_PHRASE = re.compile(r"\b(?:a|an|the|of|or|to|and|at|most|below|above|than|with|once|one|no)\b|[A-Za-z]+ [a-z]+ [a-z]+")
+
+
+@pytest.mark.parametrize("case", BAD, ids=_named)
+def test_what_should_stand_there_is_said_in_both_languages(case: Case) -> None:
+    outcome, _ = judge(case)
+    for item in (item for finding in outcome.findings for item in finding.evidence):
+        chinese, english = item.to_dict("zh"), item.to_dict("en")
+        for part in ("observed", "expected"):
+            words = chinese.get(part)
+            if isinstance(words, str) and part == "expected":
+                assert not _PHRASE.search(words), words
+            assert type(words) is type(english.get(part))
 
 
 @pytest.mark.parametrize("case", GOOD, ids=_named)
