@@ -12,7 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Optional
 
-SHARD = re.compile(r"(?P<stem>.+?)[-_](?P<number>\d{3,})-of-(?P<total>\d{3,})\.(?P<ext>safetensors|bin|ckpt|pth|pt)")
+SHARD = re.compile(
+    r"(?P<stem>.+?)[-_](?P<number>\d{3,})-of-(?P<total>\d{3,})\."
+    r"(?P<ext>safetensors|bin|ckpt|pth|pt|parquet|arrow)"
+)
 MINDSPORE_SHARD = re.compile(r"(?P<stem>(?:.+-)?model)-(?P<number>\d{7})-(?P<total>\d{7})\.(?P<ext>safetensors)")
 META_SHARD = re.compile(r"consolidated\.(?P<number>\d{2})\.pth")
 STEP = re.compile(
@@ -20,6 +23,8 @@ STEP = re.compile(
 )
 INDEX_ORDER = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 SINGLE_ORDER = ("model.safetensors", "pytorch_model.bin")
+#: Tables of data sets are counted from 0.
+_TABLES = frozenset({"parquet", "arrow"})
 #: Files that training leaves beside the weights and that hold no model.
 BESIDE = re.compile(
     r"training_args\.bin|optimizer\.(pt|bin|ckpt|safetensors)|scheduler\.(pt|bin)|rng_state.*\.pth|random_states.*"
@@ -58,7 +63,7 @@ def shards(names: Iterable[str]) -> tuple[Shards, ...]:
 
 def _group(stem: str, ext: str, total_text: str, style: str, found: dict[int, str]) -> Shards:
     total = int(total_text)
-    first = 0 if 0 in found or style == "-" else 1
+    first = 0 if 0 in found or style == "-" or ext in _TABLES else 1
     width = len(total_text)
     sample = next(iter(found.values()))
     joint = sample[len(stem)]

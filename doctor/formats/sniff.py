@@ -90,7 +90,10 @@ def looks_like_weights(path: Path) -> bool:
         return head is not None and (b'"weight_map"' in head or b'"metadata"' in head or "safetensors" in name)
     suffix = path.suffix.lower()
     if suffix not in EXTENSIONS:
-        return sniff_path(path) in {"safetensors", "torch-legacy"}
+        kind = sniff_path(path)
+        # Without the extension a header that no file could have is text that begins alike.
+        short = int.from_bytes((head_of(path) or b"")[4:8], "little") == 0
+        return kind == "torch-legacy" or (kind == "safetensors" and short)
     if suffix in {".safetensors", ".pth", ".ckpt"}:
         return path.is_file() or path.is_symlink()  # a link that leads nowhere is weights that are lost
     kind = sniff_path(path)

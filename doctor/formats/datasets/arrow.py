@@ -6,23 +6,33 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from doctor.escape import visible
 from doctor.finding import Text
 from doctor.formats.datasets.dataset import Column, Dataset, Row, spread
 from doctor.formats.tensor import Kind, Problem
 
-_NO_LIBRARY = Text(
-    "pyarrow is not installed: pip install 'mindspore-doctor[data]'",
-    "未安装 pyarrow：pip install 'mindspore-doctor[data]'",
-)
+
+def _no_library(error: ImportError) -> Text:
+    """pyarrow is absent, or there and of no use: its newer releases want NumPy 2, MindSpore wants 1."""
+    if isinstance(error, ModuleNotFoundError) and error.name == "pyarrow":
+        return Text(
+            "pyarrow is not installed: pip install 'mindspore-doctor[data]'",
+            "未安装 pyarrow：pip install 'mindspore-doctor[data]'",
+        )
+    why = visible(str(error).splitlines()[0] if str(error) else "ImportError", 200)
+    return Text(
+        f"pyarrow cannot be imported ({why}); with NumPy 1 take an older one: pip install 'pyarrow<22'",
+        f"pyarrow 无法导入（{why}）；NumPy 1 请安装较旧版本：pip install 'pyarrow<22'",
+    )
 
 
-def open_arrow(path: Path, files: Sequence[Path]) -> Dataset:
-    """Tables of one data set. `path` is what was asked for."""
+def open_arrow(path: Path, files: Sequence[Path], missing: tuple[str, ...] = ()) -> Dataset:
+    """Tables of one data set. `path` is what was asked for; `missing` are files that the numbering calls for."""
     form = "parquet" if files[0].suffix == ".parquet" else "arrow"
     try:
         import pyarrow
-    except ImportError:
-        return Dataset(path, form, tuple(files), unread=_NO_LIBRARY)
+    except ImportError as error:
+        return Dataset(path, form, tuple(files), unread=_no_library(error), missing=missing)
     problems: list[Problem] = []
     tables: list[tuple[Path, Any]] = []
     for file in files:
@@ -40,7 +50,7 @@ def open_arrow(path: Path, files: Sequence[Path]) -> Dataset:
         for file, table in tables:
             yield from _rows(file, table, per)
 
-    return Dataset(path, form, tuple(files), rows, columns, tuple(problems), draw)
+    return Dataset(path, form, tuple(files), rows, columns, tuple(problems), draw, missing=missing)
 
 
 def _open(file: Path) -> Any:
@@ -73,11 +83,18 @@ def _count(table: Any) -> int:
 
 
 def _rows(file: Path, table: Any, count: int) -> Iterator[Row]:
+    import pyarrow
+
     if file.suffix == ".parquet":
         number = 0
         groups = table.num_row_groups
         for group in spread(groups, min(groups, 8)):
-            part = table.read_row_group(group)
+            try:
+                part = table.read_row_group(group)
+            except (OSError, pyarrow.ArrowException):
+                yield Row(file, number, dict.fromkeys(table.schema_arrow.names))
+                number += 1
+                continue
             for index in spread(part.num_rows, max(1, count // max(min(groups, 8), 1))):
                 yield Row(file, number, part.slice(index, 1).to_pylist()[0])
                 number += 1

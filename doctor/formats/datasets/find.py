@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Optional
 
+from doctor.formats import locate
 from doctor.formats.datasets.dataset import Dataset
 from doctor.formats.sniff import head_of, is_file, list_folder
 
@@ -82,7 +83,9 @@ def open_dataset(path: Path) -> Dataset:
         from doctor.formats.datasets import arrow
 
         files = [path] if path.is_file() else [file for suffix in _TABLES for file in _named(path, suffix)]
-        return arrow.open_arrow(path, [file for file in files if file.suffix == files[0].suffix])
+        files = [file for file in files if file.suffix == files[0].suffix]
+        parts = locate.shards(file.name for file in files) if path.is_dir() else ()
+        return arrow.open_arrow(path, files, tuple(name for part in parts for name in part.missing))
     from doctor.formats.datasets import jsonlines
 
     suffixes = (".jsonl", ".jsonlines", ".ndjson", ".json")
