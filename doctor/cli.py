@@ -12,12 +12,13 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn, Optional
+from typing import Any, Optional
 
 from doctor import __version__
 from doctor.errors import EXIT_CRASH, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, UsageError
 from doctor.finding import Text
 from doctor.language import Help, language
+from doctor.parser import Parser, common_options, in_language
 
 #: name -> what it does; the module is doctor.commands.<name>
 COMMANDS: dict[str, Text] = {
@@ -31,6 +32,7 @@ COMMANDS: dict[str, Text] = {
     "estimate": Text("estimate memory, global batch and what would fit", "估算显存、全局 batch 与可行方案"),
     "convert": Text("convert weights between Hugging Face and MindSpore", "在 Hugging Face 与 MindSpore 之间转换权重"),
     "rules": Text("list, show or validate rules", "列出、查看或校验规则"),
+    "completion": Text("print a script that completes commands in a shell", "输出 shell 补全脚本"),
     "demo": Text("tour the doctor on this machine, without hardware", "无需硬件的完整演示"),
 }
 
@@ -38,13 +40,6 @@ _DESCRIPTION = Text(
     "Checks, watches and explains LLM training with MindSpore and MindFormers on Ascend NPUs.",
     "为昇腾 NPU 上的 MindSpore / MindFormers 大模型训练做检查、监控与诊断。",
 )
-
-
-class _Parser(argparse.ArgumentParser):
-    """argparse that reports misuse the way the rest of the program does: one line and exit code 2."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(EXIT_USAGE, f"doctor: {message}. See: {self.prog} --help\n")
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -86,7 +81,7 @@ def _dispatch(words: list[str], lang: str) -> int:
     if name is not None and name not in COMMANDS and words[0] == name:
         raise _no_such_command(name)
     if name not in COMMANDS or words[0] != name:
-        parser = _top_parser(lang)
+        parser = top_parser(lang)
         chosen = parser.parse_args(words)
         if chosen.web and chosen.command is None:
             from doctor.commands.web import serve
@@ -94,8 +89,17 @@ def _dispatch(words: list[str], lang: str) -> int:
             return serve(chosen.web, lang)
         parser.print_help()
         return EXIT_OK
+    parser = command_parser(name, lang)
+    args = parser.parse_args(words[1:])
+    args.lang = language(args.lang)
+    _apply_settings(args, parser)
+    return int(importlib.import_module(f"doctor.commands.{name}").run(args))
+
+
+def command_parser(name: str, lang: str) -> Parser:
+    """The parser of a command, its help in the language."""
     module = importlib.import_module(f"doctor.commands.{name}")
-    parser = _Parser(
+    parser = Parser(
         prog=f"doctor {name}",
         description=getattr(module, "DESCRIPTION", COMMANDS[name]).pick(lang),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -103,11 +107,8 @@ def _dispatch(words: list[str], lang: str) -> int:
     )
     module.configure(parser)
     common_options(parser, formats=getattr(module, "FORMATS", ("text", "json", "sarif", "github")))
-    _in_language(parser, lang)
-    args = parser.parse_args(words[1:])
-    args.lang = language(args.lang)
-    _apply_settings(args, parser)
-    return int(module.run(args))
+    in_language(parser, lang)
+    return parser
 
 
 def _no_such_command(name: str) -> UsageError:
@@ -121,79 +122,6 @@ def _no_such_command(name: str) -> UsageError:
     else:
         hint = Text("See: doctor --help", "请查看：doctor --help")
     return UsageError(Text(f"there is no command {name!r}.", f"没有命令 {name!r}。"), hint)
-
-
-def common_options(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
-    """The options that every command shares."""
-    group = parser.add_argument_group("common options")
-    group.add_argument(
-        "--format",
-        choices=formats,
-        default=None,
-        help=Help("form of the result (default text)", "输出格式（默认 text）"),
-    )
-    group.add_argument(
-        "--lang",
-        choices=("zh", "en"),
-        default=None,
-        help=Help("language (default from the locale)", "语言（默认取自 locale）"),
-    )
-    group.add_argument(
-        "--fail-on",
-        choices=("error", "warning", "never"),
-        default=None,
-        help=Help("what makes exit code 1 (default error)", "达到何种级别时退出码为 1（默认 error）"),
-    )
-    group.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help=Help("colour (NO_COLOR is honoured)", "是否使用颜色（遵循 NO_COLOR）"),
-    )
-    group.add_argument(
-        "--config",
-        dest="settings_file",
-        metavar="FILE",
-        default=None,
-        help=Help("settings (default ./doctor.toml)", "设置文件（默认 ./doctor.toml）"),
-    )
-    group.add_argument(
-        "-v",
-        "--verbose",
-        action="store_true",
-        help=Help("everything: all evidence, every skipped check", "全部输出：所有证据与每个跳过的检查"),
-    )
-    group.add_argument("-q", "--quiet", action="store_true", help=Help("findings and verdict only", "只输出诊断与结论"))
-
-
-#: titles that argparse writes itself, and ours
-_TITLES = {
-    "positional arguments": "位置参数",
-    "options": "选项",
-    "optional arguments": "选项",
-    "common options": "通用选项",
-}
-
-
-class _ChineseFormatter(argparse.RawDescriptionHelpFormatter):
-    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Optional[str] = None) -> None:
-        super().add_usage(usage, actions, groups, "用法：" if prefix is None else prefix)
-
-
-def _in_language(parser: argparse.ArgumentParser, lang: str) -> None:
-    """Puts the help of every option, and what argparse says itself, into the language."""
-    if lang != "zh":
-        return
-    parser.formatter_class = _ChineseFormatter
-    for group in parser._action_groups:
-        group.title = _TITLES.get(group.title or "", group.title)
-    for action in parser._actions:
-        if isinstance(action.help, Help):
-            action.help = action.help.pick(lang)
-        elif isinstance(action, argparse._HelpAction):
-            action.help = "显示帮助并退出"
-        elif isinstance(action, argparse._VersionAction):
-            action.help = "显示版本并退出"
 
 
 def _apply_settings(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
@@ -213,7 +141,7 @@ def _formats(parser: argparse.ArgumentParser) -> Sequence[str]:
     return next(tuple(a.choices or ()) for a in parser._actions if "--format" in a.option_strings)
 
 
-def _top_parser(lang: str) -> argparse.ArgumentParser:
+def top_parser(lang: str) -> argparse.ArgumentParser:
     width = max(len(name) for name in COMMANDS)
     listed = "\n".join(f"  {name:<{width}}  {text.pick(lang)}" for name, text in COMMANDS.items())
     head = Text("commands:", "命令：").pick(lang)
@@ -222,7 +150,7 @@ def _top_parser(lang: str) -> argparse.ArgumentParser:
         "2 usage or unreadable input, 3 the doctor crashed, 130 interrupted.",
         "doctor COMMAND --help 查看详情。退出码：0 无问题，1 有问题，\n2 用法或输入错误，3 doctor 自身崩溃，130 被中断。",
     ).pick(lang)
-    parser = _Parser(
+    parser = Parser(
         prog="doctor",
         usage="doctor [--help] [--version] COMMAND …",
         description=f"{_DESCRIPTION.pick(lang)}\n\n{head}\n{listed}",
@@ -237,7 +165,7 @@ def _top_parser(lang: str) -> argparse.ArgumentParser:
         help=Help("the screens in a browser (loopback unless HOST is given)", "在浏览器中打开界面（默认仅本机可访问）"),
     )
     parser.add_argument("command", nargs="?", choices=tuple(COMMANDS), metavar="COMMAND", help=argparse.SUPPRESS)
-    _in_language(parser, lang)
+    in_language(parser, lang)
     return parser
 
 

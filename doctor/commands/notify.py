@@ -44,7 +44,12 @@ class Notifier:
         self._told.add(finding.rule)
         self._reap()
         if len(self._running) >= MOST:
-            _say(f"--notify: {MOST} commands still run; {finding.rule} was not told")
+            self._say(
+                Text(
+                    f"--notify: {MOST} commands still run; {finding.rule} was not told",
+                    f"--notify：仍有 {MOST} 个命令在运行，未通知 {finding.rule}",
+                )
+            )
             return
         row = json.dumps(finding.to_dict(self.lang), ensure_ascii=False).encode()
         try:
@@ -55,7 +60,8 @@ class Notifier:
                 start_new_session=True,
             )
         except OSError as error:
-            _say(f"--notify: {self.words[0]}: {error.strerror or error}")
+            why = error.strerror or error
+            self._say(Text(f"--notify: {self.words[0]}: {why}", f"--notify：{self.words[0]}：{why}"))
             return
         try:
             assert process.stdin is not None
@@ -75,7 +81,7 @@ class Notifier:
             try:
                 process.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
-                _end(process)
+                self._end(process)
         self._running.clear()
 
     def _reap(self) -> None:
@@ -85,16 +91,23 @@ class Notifier:
             if process.poll() is not None:
                 continue
             if now >= until:
-                _end(process)
+                self._end(process)
                 continue
             still.append((process, until))
         self._running = still
 
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+        process.wait()
+        self._say(
+            Text(
+                f"--notify: the command took longer than {TIMEOUT:.0f} s and was ended",
+                f"--notify：命令运行超过 {TIMEOUT:.0f} 秒，已终止",
+            )
+        )
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-    _say(f"--notify: the command took longer than {TIMEOUT:.0f} s and was ended")
+    def _say(self, text: Text) -> None:
+        sys.stderr.write(Text("doctor: ", "doctor：").pick(self.lang) + visible(text.pick(self.lang)) + "\n")
 
 
 def _has_fileno() -> bool:
@@ -103,7 +116,3 @@ def _has_fileno() -> bool:
     except (OSError, ValueError, AttributeError):
         return False
     return True
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"doctor: {visible(line)}\n")

@@ -170,7 +170,7 @@ def _follow(args: argparse.Namespace, session: Any, tell: Any, sinks: Sequence[A
             while not watch.over:
                 if args.state and time.monotonic() - saved > SAVE_EVERY:
                     # Whoever is killed without a word goes on from here.
-                    _save_state(watch, args.state)
+                    _save_state(watch, args.state, args.lang)
                     saved = time.monotonic()
                 events = watch.step()
                 if events:
@@ -181,7 +181,7 @@ def _follow(args: argparse.Namespace, session: Any, tell: Any, sinks: Sequence[A
         except KeyboardInterrupt:
             stopped = True
         if args.state:
-            _save_state(watch, args.state)
+            _save_state(watch, args.state, args.lang)
         tell(watch.close())
     return stopped
 
@@ -211,8 +211,10 @@ def _load_state(name: Optional[str]) -> Optional[dict[str, Any]]:
     return state if isinstance(state, dict) else None
 
 
-def _save_state(watch: Any, name: str) -> None:
+def _save_state(watch: Any, name: str, lang: str) -> None:
     try:
         watch.follower.save(Path(name))
     except OSError as error:
-        sys.stderr.write(f"doctor: {name}: the state could not be saved: {error.strerror or error}\n")
+        why = error.strerror or error
+        text = Text(f"doctor: {name}: the state could not be saved: {why}", f"doctor：{name}：状态无法保存：{why}")
+        sys.stderr.write(text.pick(lang) + "\n")

@@ -22,6 +22,9 @@ from doctor.tui.screens import DoctorScreen
 from doctor.tui.services import Choice
 from doctor.tui.words import WORDS, say
 
+#: how the filter is told
+SHOWN = {Severity.WARNING: "from_warning", Severity.ERROR: "from_error"}
+
 
 class CheckScreen(DoctorScreen):
     where = "check"
@@ -91,7 +94,7 @@ class CheckScreen(DoctorScreen):
         shown = [finding for finding in report.findings if finding.severity.at_least(self.least)]
         lines = [text.pick(self.lang) for text in (verdict(report), *report.headline[:2])]
         if self.least is not Severity.INFO:
-            lines[0] += f"  [{say('from_' + self.least.value, self.lang)}]"
+            lines[0] += f"  [{say(SHOWN[self.least], self.lang)}]"
         self._say("\n".join(visible(line) for line in lines))
         self.query_one(Findings).show(shown, self.lang)
 

@@ -57,7 +57,7 @@ WORDS: dict[str, Text] = {
     "attach": Text("Run", "训练"),
     "detach": Text("Detach (the run goes on)", "取消监控（训练继续）"),
     "open": Text("Open", "打开文件"),
-    "next_rank": Text("Rank", "rank"),
+    "next_rank": Text("Rank", "换 rank"),
     "freeze": Text("Freeze", "冻结"),
     "loss": Text("loss", "损失"),
     "grad_norm": Text("gradient norm", "梯度范数"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from doctor.cli import COMMANDS, common_options
+from doctor.cli import COMMANDS, common_options, main
 from doctor.finding import Text
 from doctor.language import Help
 from doctor.tui.actions import ACTIONS
@@ -84,7 +84,7 @@ def test_the_chinese_help_is_chinese(doctor) -> None:  # type: ignore[no-untyped
 def test_no_word_of_the_screens_is_stale() -> None:
     """Each key is asked for somewhere: as a string, by a screen's name or a metric's."""
     asked = set()
-    for path in (SOURCE / "tui").glob("*.py"):
+    for path in (*(SOURCE / "tui").glob("*.py"), SOURCE / "commands" / "home.py"):
         if path.name != "words.py":
             asked |= {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
     assert not set(WORDS) - asked
@@ -94,3 +94,25 @@ def test_keys_are_unequal_on_each_screen() -> None:
     for where in {action.where for action in ACTIONS}:
         keys = [action.key for action in ACTIONS if action.where in ("", where)]
         assert len(keys) == len(set(keys)), where
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["check", "--devices", "x"], "'x' 不是有效的设备数"),
+        (["check", "--devices", "0"], "0 不是有效的设备数（1 到 1000000）"),
+        (["check", "--nope"], "无法识别的参数：--nope"),
+        (["watch"], "缺少必需的参数：PATH"),
+        (["check", "--format", "xml"], "无效的取值 'xml'"),
+        (["check", "--devices"], "需要一个值"),
+        (["check", "--device-memory", "4q"], "4q 不是容量"),
+        (["check", "--verbose=3"], "该参数不接受取值：'3'"),
+        (["train", "x", "--max-interventions", "-4"], "干预次数"),
+    ],
+)
+def test_misuse_is_told_in_chinese(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([*words, "--lang", "zh"])
+    line = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert said in line and not re.search(r"argument|invalid|choose|required", line), line
