@@ -162,7 +162,8 @@ def _pieces(subject: Weights) -> Iterator[tuple[str, dict[tuple[int, ...], list[
         plan = ranks.strategy_of(rank)
         for row in rows if plan is not None else ():
             cut = plan.cuts.get(row.name) if plan is not None else None
-            if cut is not None and row.complete and not is_state(row.name):
+            fits = cut is not None and cut.full(row.shape) is not None
+            if cut is not None and fits and row.complete and not is_state(row.name):
                 found.setdefault(row.name, {}).setdefault(piece_of(rank, cut), []).append((rank, row))
     yield from found.items()
 

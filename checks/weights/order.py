@@ -151,7 +151,7 @@ def _verdict(subject: Weights, model: Model, members: list[Member], wanted: str)
         return roworder.compare(sizes, orders)
     head = head_size(subject, model)
     query, key = model.symbols.get("Q"), model.symbols.get("K")
-    if head is None or query is None or key is None or key % head or key == head:
+    if head is None or query is None or key is None or key % head or key <= head:
         return None  # with one KV head the two orders are the same
     orders = {
         "grouped": roworder.grouped_labels(query, key, head),

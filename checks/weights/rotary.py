@@ -99,10 +99,14 @@ def _rows(subject: Weights, model: Model, head: int) -> list[Any]:
     """For some layers the sizes of the rows of q and k, whatever they are fused with."""
     import numpy
 
+    from doctor.formats.families.expr import evaluate
     from doctor.formats.roworder import row_sizes
     from doctor.formats.values import FORMATS
 
-    groups = [group for group in model.layout.groups if _holds(group) and len(group.own) == 1]
+    known = model.symbols.keys() | {"D"}
+    groups = [
+        group for group in model.layout.groups if _holds(group) and len(group.own) == 1 and known >= set(group.op.needs)
+    ]
     step = max(1, len(model.layers) // MAX_LAYERS)
     sizes = {**model.symbols, "D": head}
     found = []
@@ -112,13 +116,19 @@ def _rows(subject: Weights, model: Model, head: int) -> list[Any]:
             member = model.by_place.get((group.own[0], layer, None))
             if member is None or member.tensor.dtype not in FORMATS or len(member.tensor.spans) != 1:
                 continue
+            if member.tensor.shape != tuple(evaluate(axis, sizes) for axis in member.param.shape):
+                continue
             try:
                 rows = row_sizes(subject.set.homes[member.tensor.name][0].path, member.tensor)
             except (OSError, ValueError):
                 continue
             # Meta's own order is what is asked about, so its operation is not undone.
             split = [rows] if group.op.name == "rotary-pairs" else group.op.backward([rows], sizes)
-            parts += [part for part, name in zip(split, group.canonical) if "q_proj" in name or "k_proj" in name]
+            parts += [
+                part
+                for part, name in zip(split, group.canonical)
+                if ("q_proj" in name or "k_proj" in name) and part.size and part.size % head == 0
+            ]
         if parts:
             found.append(numpy.concatenate(parts))
     return found

@@ -353,6 +353,8 @@ class Source:
                 continue
             plan = ranks.strategy_of(rank.number)
             cut = plan.cuts.get(name) if plan is not None else None
+            if cut is not None and cut.full(tensor.shape) is None:
+                raise _not_whole(name)
             index = piece_of(rank.number, cut) if cut is not None else tuple(0 for _ in tensor.shape)
             if index not in pieces:
                 array = read_array(self.open(rank.file.path), tensor)
