@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from doctor.check import Skip, check
-from doctor.checks.config.judge import RUNS, applies
-from doctor.finding import Evidence, Finding, Severity, Text
-from doctor.plan.plan import Plan
+from doctor.checks.config.judge import RUNS, applies, changes
+from doctor.finding import Edit, Evidence, Finding, Severity, Text
+from doctor.plan.plan import Dialect, Plan
+from doctor.plan.value import Value
 from doctor.rule import Rule
 
 if TYPE_CHECKING:
     from doctor.plan.memory.advise import Step
     from doctor.plan.memory.estimate import Estimate
+    from doctor.plan.memory.layout import Layout
 
 GB = 2**30
 
@@ -98,4 +100,35 @@ def exceeds(result: Estimate, steps: Sequence[Step], path: str, plan: Plan) -> F
             "pipeline_stage), or use larger ones.",
             f"仅靠低成本改动{done[1]}不能保证放得下：请用更多卡切分模型（model_parallel、pipeline_stage），或换更大显存的卡。",
         )
-    return replace(finding, fixes=(replace(finding.fixes[0], summary=summary),))
+    edits = _edits(plan, steps[-1].layout) if steps and steps[-1].fits is True else ()
+    return replace(
+        finding,
+        fixes=(replace(finding.fixes[0], summary=summary, edits=edits, applicability="unsafe" if edits else "manual"),),
+    )
+
+
+def _edits(plan: Plan, after: Layout) -> tuple[Edit, ...]:
+    """The settings of the layout that fits; none where one of them is no setting of the file (states on the host)."""
+    from doctor.plan.memory.reading import layout_of, shape_of
+
+    if not plan.dialect.graph and plan.dialect is not Dialect.PYNATIVE:
+        return ()
+    before = layout_of(plan, shape_of(plan))
+    if after.offload_optimizer != before.offload_optimizer:
+        return ()
+    batch, pynative = plan.batch, plan.dialect is Dialect.PYNATIVE
+    pairs: list[tuple[Value, Any]] = []
+    if (after.recompute, after.recomputed_layers) != (before.recompute, before.recomputed_layers):
+        pairs.append((plan.recompute.full, "full" if pynative else True))
+    if after.micro_batch != before.micro_batch:
+        pairs.append((batch.per_device, after.micro_batch))
+    if after.accumulation != before.accumulation and not pynative:
+        pairs.append((batch.accumulation, after.accumulation))
+    if after.micro_batches != before.micro_batches and not pynative:
+        pairs.append((plan.parallel.micro_batches, after.micro_batches))
+    if after.sequence != before.sequence:
+        known = plan.model.sequence if plan.model.sequence.given or not plan.data.sequence.given else plan.data.sequence
+        pairs.append((known, after.sequence))
+    if after.shard_optimizer != before.shard_optimizer:
+        pairs.append((plan.parallel.optimizer, True))
+    return changes(plan, pairs).edits

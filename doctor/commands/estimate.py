@@ -190,6 +190,9 @@ def _suggestion(best: Optional[Strategy]) -> Optional[dict[str, Any]]:
         "expert_parallel": layout.expert_parallel,
         "recompute": layout.recompute,
         "per_device_batch": layout.micro_batch,
+        "micro_batch_num": layout.micro_batches,
+        "sequence_parallel": layout.sequence_parallel,
+        "optimizer_parallel": layout.shard_optimizer,
         "reason": best.reason.en,
     }
 

@@ -29,7 +29,8 @@ def test_the_keys_of_the_contract_and_the_measured_run(doctor) -> None:  # type:
     }  # fmt: skip
     assert row["facts"]["model"]["parameters"] == 6_738_415_616
     assert set(row["facts"]["suggestion"]) == {
-        "data_parallel", "model_parallel", "pipeline_stage", "expert_parallel", "recompute", "per_device_batch", "reason"
+        "data_parallel", "model_parallel", "pipeline_stage", "expert_parallel", "recompute", "per_device_batch",
+        "micro_batch_num", "sequence_parallel", "optimizer_parallel", "reason"
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby, product
@@ -98,12 +99,16 @@ def _recompute(layout: Layout) -> Optional[Layout]:
 
 
 def _halve_batch(layout: Layout) -> Optional[Layout]:
-    if layout.micro_batch < 2:
+    """Half the batch with twice the accumulation; an odd batch is divided by its smallest factor, so that the global
+    batch stays what it is."""
+    batch = layout.micro_batch
+    if batch < 2:
         return None
-    half = replace(layout, micro_batch=layout.micro_batch // 2)
+    factor = next((number for number in range(2, math.isqrt(batch) + 1) if batch % number == 0), batch)
+    smaller = replace(layout, micro_batch=batch // factor)
     if layout.pipeline_stages > 1:  # there the micro batches are the accumulation
-        return replace(half, micro_batches=layout.micro_batches * 2)
-    return replace(half, accumulation=layout.accumulation * 2)
+        return replace(smaller, micro_batches=layout.micro_batches * factor)
+    return replace(smaller, accumulation=layout.accumulation * factor)
 
 
 def _batch_words(after: Layout, keys: Keys) -> Text:
@@ -166,21 +171,49 @@ class Strategy:
 
 
 def strategy(shape: ModelShape, layout: Layout, devices: int, device: int) -> Optional[Strategy]:
-    """The cheapest split of `devices` cards that fits, or None when none does.
+    """The cheapest split of `devices` cards that fits, or None when none does. Splits that are usual for the size of
+    the model come first (`usual`).
 
     Cost is lost throughput: tensor parallel talks in every layer (about 6 % for each doubling inside a node),
     experts exchange tokens twice in every layer (about 4 % for each doubling), pipelines idle for (p - 1) of
     (m + p - 1) slots, full recompute costs 8 to 12 % on a 910B."""
-    best: Optional[tuple[float, Strategy]] = None
+    best: Optional[tuple[tuple[bool, float], Strategy]] = None
     for candidate in _candidates(shape, layout, devices):
         batch = largest_batch(shape, candidate, device, limit=64)
         if batch == 0:
             continue
-        cost = _cost(candidate)
+        cost = (not usual(shape, candidate), _cost(candidate))
         if best is None or cost < best[0]:
             chosen = replace(candidate, micro_batch=min(batch, max(layout.micro_batch, 1)))
             best = (cost, Strategy(chosen, _reason(shape, chosen, device)))
     return best[1] if best else None
+
+
+#: parameters from which a model is split by tensor parallel, and by all three kinds
+_MIDDLE, _LARGE = 10e9, 60e9
+
+
+def usual(shape: ModelShape, layout: Layout) -> bool:
+    """Whether a split is the field's for a model of this size: data parallel alone up to some 10 billion parameters,
+    tensor parallel of 2 or 4 beside it up to some 60, all three from 70 billion on. Experts have rules of their own."""
+    tensor, stages = layout.tensor_parallel, layout.pipeline_stages
+    if shape.experts is not None:
+        return True
+    if shape.parameters < _MIDDLE:
+        return tensor == 1 and stages == 1
+    if shape.parameters < _LARGE:
+        return tensor in (2, 4) and stages == 1
+    return tensor > 1 and stages > 1
+
+
+def _size_class(shape: ModelShape, layout: Layout) -> Text:
+    if shape.experts is not None or not usual(shape, layout):
+        return Text("", "")
+    if shape.parameters < _MIDDLE:
+        return Text("; usual below 10B: data parallel alone", "；10B 以下通常只用数据并行")
+    if shape.parameters < _LARGE:
+        return Text("; usual at 10-60B: data and tensor parallel", "；10-60B 通常数据并行加张量并行")
+    return Text("; usual from 70B on: data, tensor and pipeline parallel", "；70B 及以上通常数据、张量、流水线三者并用")
 
 
 def _candidates(shape: ModelShape, layout: Layout, devices: int) -> Iterator[Layout]:
@@ -238,4 +271,4 @@ def _reason(shape: ModelShape, layout: Layout, device: int) -> Text:
         f"{device / 2**30:.0f} GB and costs the least throughput of what fits",
         f"{human(shape.parameters)} 参数：{sizes}，重计算 {layout.recompute}，需 {peak:.1f} / {device / 2**30:.0f} GB，"
         "在放得下的切分中吞吐损失最小",
-    )
+    ) + _size_class(shape, layout)

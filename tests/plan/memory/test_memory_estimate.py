@@ -126,6 +126,39 @@ def test_advice_keeps_the_order_and_leaves_out_what_is_not_needed() -> None:
     assert steps_to_fit(LLAMA_7B, Layout(2048, 2, data_parallel=8, shard_optimizer=True, recompute="full"), CARD) == ()
 
 
+def test_the_error_bar_is_twice_the_worst_of_the_measured_runs() -> None:
+    layouts = {
+        52: Layout(2048, 2, data_parallel=8, shard_optimizer=True),
+        38: Layout(2048, 4, data_parallel=8, shard_optimizer=True, recompute="full"),
+    }
+    off = [abs(estimate(LLAMA_7B, layout).peak / 2**30 / measured - 1) for measured, layout in layouts.items()]
+    assert pytest.approx(2 * max(off), abs=0.01) == ERROR_BAR
+
+
+@pytest.mark.parametrize(
+    ("shape", "devices", "tensor", "stages"),
+    [
+        # row by row: up to 10B data parallel alone, 10 to 60B tensor parallel of 2 or 4, 70B and more all three
+        (LLAMA_7B, 8, {1}, {1}),
+        (ModelShape(32, 4096, 32, 128256, 14336, kv_heads=8), 8, {1}, {1}),
+        (ModelShape(40, 5120, 40, 32000, 13824), 8, {2, 4}, {1}),
+        (ModelShape(64, 5120, 64, 151936, 25600, kv_heads=8, head_size=128), 32, {2, 4}, {1}),
+        (LLAMA_70B, 32, {2, 4, 8}, {2, 4, 8}),
+        (LLAMA_70B, 64, {2, 4, 8}, {2, 4, 8}),
+    ],
+    ids=["7b", "8b", "13b", "32b", "70b on 32", "70b on 64"],
+)
+def test_the_strategy_is_the_usual_one_for_the_size(
+    shape: ModelShape, devices: int, tensor: set[int], stages: set[int]
+) -> None:
+    found = strategy(shape, Layout(4096, 1), devices, CARD)
+    assert found is not None
+    assert found.layout.tensor_parallel in tensor and found.layout.pipeline_stages in stages
+    assert found.layout.devices == devices
+    assert "usual" in found.reason.en and "通常" in found.reason.zh
+    assert estimate(shape, found.layout, CARD).fits is True
+
+
 def test_strategy_follows_the_size_of_the_model() -> None:
     small = strategy(LLAMA_7B, Layout(2048, 1), 8, CARD)
     large = strategy(LLAMA_70B, Layout(4096, 1), 64, CARD)
