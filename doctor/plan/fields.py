@@ -106,14 +106,20 @@ ALIAS_GROUPS: tuple[tuple[str, ...], ...] = tuple(
 )
 
 
+#: word -> the word beside which it means something else: Hugging Face's qk_head_dim counts the rotary part too
+_OTHERWISE = {"qk_head_dim": "qk_nope_head_dim"}
+
+
 def canonical_fields(section: Value, *more: Value) -> Mapping[str, Value]:
     """The settings of a model section under their mcore names; earlier sections win, and within a section the
-    mcore spelling wins over its aliases."""
+    mcore spelling wins over its aliases, but for words that mean something else in Hugging Face's configs."""
     found: dict[str, Value] = {}
     for part in (section, *more):
         mapping = part.mapping
         for word, value in mapping.items():
             name = CANONICAL.get(word, word)
+            if _OTHERWISE.get(word) in mapping:
+                continue
             if name not in found or (word == name and found[name].key.rpartition(".")[0] == part.key):
                 found[name] = value
     return found

@@ -37,9 +37,7 @@ class NotKnown(Exception):
 def shape_of(plan: Plan) -> ModelShape:
     """The model of a plan. Raises NotKnown naming what is missing."""
     model = plan.model
-    # Hugging Face calls all generations "chatglm"; from the second on the queries share key and value heads.
-    second = model.family == "chatglm" and model.section.get("multi_query_attention").given
-    known = traits("chatglm2" if second else model.family)
+    known = traits(_kind(plan))
     if known is None:
         family = model.family or "?"
         raise NotKnown(
@@ -58,6 +56,10 @@ def shape_of(plan: Plan) -> ModelShape:
         details["tied"] = tied
     if model.field("add_qkv_bias").flag is not None:
         details["qkv_bias"] = model.field("add_qkv_bias").on
+        if plan.dialect is Dialect.HUGGINGFACE and model.family.startswith(_BIAS_ON_ALL):
+            details["output_bias"] = model.field("add_qkv_bias").on
+    if model.family == "glm4" and plan.dialect is not Dialect.LEGACY:
+        details["norms_per_layer"] = 4  # GLM-4-0414 normalises what attention and MLP give, too
     if model.field("qk_layernorm").flag is not None:
         details["qk_norm"] = model.field("qk_layernorm").on
     sequence = model.sequence.count or model.positions.count or 1024
@@ -76,6 +78,19 @@ def shape_of(plan: Plan) -> ModelShape:
         mtp_layers=max(0, model.field("mtp_num_layers").whole or 0),
         **details,
     )
+
+
+#: families whose attention_bias is one for the output projection as well (transformers)
+_BIAS_ON_ALL = ("llama", "qwen3")
+
+
+def _kind(plan: Plan) -> str:
+    """The name under which the structure is known. Hugging Face calls all generations of ChatGLM "chatglm"; from the
+    second on the queries share key and value heads, and its GLM-4 is a "glm" that does so too."""
+    model = plan.model
+    if model.family == "chatglm" and model.section.get("multi_query_attention").given:
+        return "chatglm2"
+    return "glm4" if model.family == "glm" and model.kv_heads.given else model.family
 
 
 def _needed(value: Value, most: int = _MOST) -> int:

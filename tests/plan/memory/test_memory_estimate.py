@@ -12,11 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from doctor.plan.build import plan_of
 from doctor.plan.memory import activations
 from doctor.plan.memory.advise import steps_to_fit, strategy
 from doctor.plan.memory.estimate import ERROR_BAR, estimate, largest_batch
 from doctor.plan.memory.layout import Layout
+from doctor.plan.memory.reading import shape_of
 from doctor.plan.memory.shape import Experts, ModelShape, llama_ffn
+from doctor.plan.reader import parse
 
 HERE = Path(__file__).parent
 _spec = importlib.util.spec_from_file_location("hf_shapes", HERE / "hf.py")
@@ -226,3 +229,26 @@ def test_more_batch_needs_more_and_more_splitting_less(
     halved = estimate(LLAMA_7B, replace(layout, tensor_parallel=tensor * 2, sequence_parallel=True)).peak
     assert halved < peak
     assert estimate(LLAMA_7B, replace(layout, recompute="none")).peak >= peak
+
+
+_COUNTED: list[dict[str, Any]] = json.loads((HERE / "parameters.json").read_text())["rows"]
+
+
+@pytest.mark.parametrize("row", _COUNTED, ids=[row["name"] for row in _COUNTED])
+def test_a_config_json_is_read_to_the_last_parameter(row: dict[str, Any]) -> None:
+    text = json.dumps(row["config"])
+    plan = plan_of(parse(text.encode(), Path("config.json")))
+    assert shape_of(plan).parameters == row["parameters"]
+
+
+#: rows whose sizes are all written out, none left to the defaults of transformers
+_WHOLE = [row for row in ROWS[::2] if {"vocab_size", "hidden_size"} <= row["config"].keys()]
+
+
+@pytest.mark.parametrize("row", _WHOLE, ids=[f"{row['name']}-{row['batch']}-{row['sequence']}" for row in _WHOLE])
+def test_the_models_whose_tensors_were_counted_are_read_alike(row: dict[str, Any]) -> None:
+    config = {**row["config"], "model_type": row["kind"]}
+    if row["kind"] == "bloom":
+        config["architectures"] = ["BloomForCausalLM"]
+    plan = plan_of(parse(json.dumps(config).encode(), Path("config.json")))
+    assert shape_of(plan).parameters == row["parameters"]
