@@ -17,6 +17,8 @@ from doctor.formats.tensor import Kind, Problem
 
 MAGIC = b"MMIDIDX\x00\x00"
 TYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float64", 7: "float32", 8: "uint16"}
+#: Sequences looked at a time.
+BLOCK = 1 << 20
 _HEAD = struct.Struct("<9sQBQQ")
 
 
@@ -29,25 +31,60 @@ def is_index(path: Path) -> bool:
         return False
 
 
-def _borders(borders: Any, sequences: int) -> Optional[Text]:
-    """What is wrong with the borders of documents: they begin at 0, end at the number of sequences and never fall."""
-    if not borders.size:
-        return None
-    first, last = int(borders[0]), int(borders[-1])
-    if first != 0:
-        return Text(
-            f"the first document begins at sequence {first}, not at 0", f"首个文档从第 {first} 个序列开始，应为 0"
-        )
-    if last != sequences:
+def _borders(index: Path, sequences: int, documents: int) -> Optional[Text]:
+    """What is wrong with the borders of documents: they begin at 0, end at the number of sequences and never fall.
+    Reads in blocks. Raises OSError."""
+    import numpy as np
+
+    last = 0
+    for start in range(0, documents, BLOCK):
+        place = _HEAD.size + 12 * sequences + 8 * start
+        borders = np.fromfile(index, "<i8", min(BLOCK, documents - start), offset=place)
+        first = int(borders[0]) if borders.size else last
+        if start == 0 and first != 0:
+            return Text(
+                f"the first document begins at sequence {first}, not at 0", f"首个文档从第 {first} 个序列开始，应为 0"
+            )
+        falls = (np.diff(borders, prepend=last) < 0).nonzero()[0]
+        if falls.size:
+            at = start + int(falls[0])
+            return Text(f"document {at} begins before document {at - 1}", f"第 {at} 个文档起于第 {at - 1} 个文档之前")
+        last = int(borders[-1]) if borders.size else last
+    if documents and last != sequences:
         return Text(
             f"the last document ends at sequence {last} of {sequences}",
             f"最后一个文档结束于第 {last} 个序列，而共有 {sequences} 个",
         )
-    falls = (borders[1:] < borders[:-1]).nonzero()[0]
-    if falls.size:
-        at = int(falls[0]) + 1
-        return Text(f"document {at} begins before document {at - 1}", f"第 {at} 个文档起于第 {at - 1} 个文档之前")
     return None
+
+
+def _walk(index: Path, sequences: int, width: int) -> tuple[Optional[Problem], int]:
+    """The first sequence that does not stand where the lengths before it end, and where the last one ends. Reads in
+    blocks. Raises OSError."""
+    import numpy as np
+
+    end = 0
+    for start in range(0, sequences, BLOCK):
+        count = min(BLOCK, sequences - start)
+        lengths = np.fromfile(index, "<i4", count, offset=_HEAD.size + 4 * start)
+        place = _HEAD.size + 4 * sequences + 8 * start
+        places = np.fromfile(index, "<i8", count, offset=place)
+        if lengths.size < count or places.size < count:
+            return Problem(Kind.TRUNCATED, index, Text("the index is cut off", "索引不完整")), end
+        if int(lengths.min()) < 0 or int(places.min()) < 0:
+            return Problem(Kind.LAYOUT, index, Text("negative lengths or places", "长度或位置为负"), offset=place), end
+        ends = end + np.cumsum(lengths.astype(np.int64) * width)
+        wanted = np.concatenate([[end], ends[:-1]])
+        if not np.array_equal(places, wanted):
+            at = int(np.flatnonzero(places != wanted)[0])
+            what = Text(
+                f"sequence {start + at} stands at {int(places[at])}, by the lengths before it at {int(wanted[at])}",
+                f"第 {start + at} 个序列位于 {int(places[at])}，按此前各序列的长度应位于 {int(wanted[at])}",
+            )
+            furthest = int((places + lengths.astype(np.int64) * width).max())
+            return Problem(Kind.LAYOUT, index, what, offset=place + 8 * at), furthest
+        end = int(ends[-1])
+    return None, end
 
 
 def open_megatron(stem: Path) -> Dataset:
@@ -67,7 +104,8 @@ def open_megatron(stem: Path) -> Dataset:
         return Dataset(stem, "megatron", files, missing=missing)
     try:
         size = index.stat().st_size
-        raw = index.read_bytes() if size < 1 << 33 else b""
+        with index.open("rb", buffering=0) as file:
+            raw = file.read(_HEAD.size)
         held = data.stat().st_size
     except OSError as error:
         return broken(Kind.UNREADABLE, index, str(error.strerror), str(error.strerror))
@@ -90,39 +128,32 @@ def open_megatron(stem: Path) -> Dataset:
     needed = _HEAD.size + sequences * 12 + documents * 8
     if size < needed:
         return broken(Kind.TRUNCATED, index, "the index is cut off", "索引不完整", observed=size, expected=needed)
-    lengths = np.frombuffer(raw, "<i4", sequences, _HEAD.size)
-    places = np.frombuffer(raw, "<i8", sequences, _HEAD.size + 4 * sequences)
     kind = np.dtype(TYPES[code])
-    if sequences and (int(lengths.min()) < 0 or int(places.min()) < 0):
-        return broken(Kind.LAYOUT, index, "negative lengths or places", "长度或位置为负")
-    step = np.zeros(sequences, "<i8")
-    np.cumsum(lengths[:-1].astype(np.int64) * kind.itemsize, out=step[1:])
-    if sequences and not np.array_equal(places, step):
-        at = int(np.flatnonzero(places != step)[0])
-        what = Text(
-            f"sequence {at} stands at {int(places[at])}, by the lengths before it at {int(step[at])}",
-            f"第 {at} 个序列位于 {int(places[at])}，按此前各序列的长度应位于 {int(step[at])}",
-        )
-        problems.append(Problem(Kind.LAYOUT, index, what, offset=_HEAD.size + 4 * sequences + 8 * at))
-    borders = np.frombuffer(raw, "<i8", documents, _HEAD.size + 12 * sequences)
-    wrong = _borders(borders, int(sequences))
-    if wrong is not None:
-        problems.append(Problem(Kind.LAYOUT, index, wrong, offset=_HEAD.size + 12 * sequences))
-    end = int((places + lengths.astype(np.int64) * kind.itemsize).max()) if sequences else 0
-    if end > held:
+    try:
+        wrong, end = _walk(index, int(sequences), kind.itemsize)
+        what = _borders(index, int(sequences), int(documents))
+    except OSError as error:
+        return broken(Kind.UNREADABLE, index, str(error.strerror), str(error.strerror))
+    problems += [] if wrong is None else [wrong]
+    if what is not None:
+        problems.append(Problem(Kind.LAYOUT, index, what, offset=_HEAD.size + 12 * sequences))
+    if wrong is None and end > held:
         what = Text("the tokens end before the index says", "token 数据在索引所指之前就结束")
         problems.append(Problem(Kind.TRUNCATED, data, what, offset=held, observed=held, expected=end))
-    elif held > end:
+    elif wrong is None and held > end:
         what = Text("tokens that the index does not list", "存在索引未列出的 token")
         problems.append(Problem(Kind.TRAILING, data, what, observed=held - end, expected=0))
 
     def draw(count: int) -> Iterator[Row]:
-        with data.open("rb", buffering=0) as file:
+        with data.open("rb", buffering=0) as file, index.open("rb", buffering=0) as table:
             for number in spread(int(sequences), count):
-                length = int(lengths[number]) * kind.itemsize
-                if int(places[number]) + length > held or length > 1 << 28:
+                table.seek(_HEAD.size + 4 * number)
+                length = int.from_bytes(table.read(4), "little") * kind.itemsize
+                table.seek(_HEAD.size + 4 * int(sequences) + 8 * number)
+                place = int.from_bytes(table.read(8), "little")
+                if place + length > held or length > 1 << 28:
                     continue
-                file.seek(int(places[number]))
+                file.seek(place)
                 yield Row(data, number, {"text": np.frombuffer(file.read(length), kind)})
 
     if any(problem.kind is Kind.LAYOUT for problem in problems):
