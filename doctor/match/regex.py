@@ -52,34 +52,15 @@ def compile_bytes(source: str) -> re.Pattern[bytes]:
     return re.compile(body.encode("utf-8"), re.IGNORECASE if nocase else 0)
 
 
-def blind(source: str) -> re.Pattern[bytes]:
-    """The expression with every digit in it standing for any digit: what it does not match in a line whose digits are
-    all zeros, `source` matches in no line that differs from it in its digits."""
-    tree = parse(source)
-    if not _widen(tree):
-        return compile_bytes(source)
-    compiled: re.Pattern[bytes] = compiler.compile(tree, re.IGNORECASE if split_case(source)[1] else 0)
+def compile_tree(tree: Any, nocase: bool) -> re.Pattern[bytes]:
+    """Compiles a tree of `parse`."""
+    compiled: re.Pattern[bytes] = compiler.compile(tree, re.IGNORECASE if nocase else 0)
     return compiled
 
 
-def _widen(tree: Any) -> bool:
-    """Makes every item that takes some digits take all of them; whether there was one."""
-    changed = False
-    for place, item in enumerate(tree):
-        name, value = str(item[0]), item[1]
-        if name in ("LITERAL", "NOT_LITERAL", "IN"):
-            taken = _bytes_of(item)
-            if taken & _DIGITS and not taken >= _DIGITS:
-                tree[place] = (op.IN, [(op.LITERAL, byte) for byte in sorted(taken | _DIGITS)])
-                changed = True
-        elif name in ("MAX_REPEAT", "MIN_REPEAT"):
-            changed |= _widen(value[2])
-        elif name == "SUBPATTERN":
-            changed |= _widen(value[3])
-        elif name == "BRANCH":
-            for branch in value[1]:
-                changed |= _widen(branch)
-    return changed
+def one_of(members: frozenset[int]) -> Any:
+    """The item of a tree that takes one of these bytes."""
+    return (op.IN, [(op.LITERAL, byte) for byte in sorted(members)])
 
 
 def parse(source: str) -> Any:
@@ -180,10 +161,10 @@ def _fenced(body: Any) -> bool:
         if name in ("MAX_REPEAT", "MIN_REPEAT") and value[1] is op.MAXREPEAT:
             if not _is_single(value[2]):
                 return False
-            inner |= _bytes_of(value[2][0])
+            inner |= bytes_of(value[2][0])
     items = list(_flat(body))
     return not inner or any(
-        str(item[0]) in ("LITERAL", "IN") and not (_bytes_of(item) & inner) for item in (items[0], items[-1])
+        str(item[0]) in ("LITERAL", "IN") and not (bytes_of(item) & inner) for item in (items[0], items[-1])
     )
 
 
@@ -193,7 +174,7 @@ def _min_width(tree: Any) -> int:
 
 def _is_wide(body: Any) -> bool:
     """Matches most characters: ``.``, ``[^x]``, ``\\S``, ``\\D``, ``\\W``."""
-    return _is_single(body) and len(_bytes_of(body[0])) > 128
+    return _is_single(body) and len(bytes_of(body[0])) > 128
 
 
 _CATEGORIES = {
@@ -202,10 +183,9 @@ _CATEGORIES = {
     "CATEGORY_WORD": frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"),
 }
 _ALL = frozenset(range(256))
-_DIGITS = frozenset(b"0123456789")
 
 
-def _bytes_of(item: Any) -> frozenset[int]:
+def bytes_of(item: Any) -> frozenset[int]:
     """The bytes that a one-byte item can match."""
     code, value = item
     name = str(code)
@@ -224,7 +204,7 @@ def _bytes_of(item: Any) -> frozenset[int]:
         return frozenset(range(value[0], value[1] + 1))
     if name == "IN":
         members = [part for part in value if str(part[0]) != "NEGATE"]
-        found: frozenset[int] = frozenset().union(*(_bytes_of(part) for part in members))
+        found: frozenset[int] = frozenset().union(*(bytes_of(part) for part in members))
         return _ALL - found if len(members) < len(value) else found
     return frozenset()
 
@@ -246,7 +226,7 @@ def _adjacent_loops(tree: Any) -> bool:
         if name in ("MAX_REPEAT", "MIN_REPEAT"):
             low, high, body = value
             if high is op.MAXREPEAT and _is_single(body):
-                here = _bytes_of(body[0])
+                here = bytes_of(body[0])
                 if here & previous:
                     return True
                 previous = previous | here if low == 0 else here
@@ -391,7 +371,7 @@ def _spellings(item: Any) -> Optional[list[bytes]]:
     if name == "LITERAL":
         return [bytes((int(value),))]
     if name == "IN":
-        members = _bytes_of(item)
+        members = bytes_of(item)
         return [bytes((byte,)) for byte in sorted(members)] if len(members) <= 4 else None
     if name == "SUBPATTERN":
         return _sequence_spellings(value[3])

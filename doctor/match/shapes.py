@@ -16,6 +16,7 @@ from typing import Any, Optional
 import ahocorasick_rs
 
 from doctor.match import regex
+from doctor.match.blind import blind
 from doctor.match.finder import Finder, certain_texts, owners
 from doctor.match.line import pieces
 from doctor.match.textrule import Pattern
@@ -138,7 +139,7 @@ class ShapeFinder:
             return False
         compiled = self._blind.get(atom)
         if compiled is None:
-            compiled = self._blind[atom] = regex.blind(self._atoms[atom].regex)
+            compiled = self._blind[atom] = blind(self._atoms[atom].regex)
         return any(compiled.search(part) is not None for part in left)
 
 
