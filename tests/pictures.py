@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import html
 import math
 import os
 import random
@@ -16,10 +17,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
 from doctor.commands.home import services
+from doctor.language import LANGUAGES
 from doctor.tui.app import DoctorApp
 from doctor.tui.meters import Meter
 
@@ -37,7 +40,7 @@ METERS = [
 def write_run(folder: Path, ranks: int = RANKS, steps: int = BREAKS + 24) -> Path:
     """Logs of a data-parallel run in MindFormers' form, whose loss is not finite from step `BREAKS` on."""
     dice = random.Random(7)
-    losses = [2.1 + 8.4 * math.exp(-step / 90) + dice.gauss(0, 0.07) for step in range(1, steps + 1)]
+    losses = [5.2 + 5.3 * math.exp(-step / 110) + dice.gauss(0, 0.07) for step in range(1, steps + 1)]
     for step in range(240, 247):
         losses[step] += 3.1
     norms = [0.9 + 5 * math.exp(-step / 60) + abs(dice.gauss(0, 0.12)) for step in range(1, steps + 1)]
@@ -78,8 +81,10 @@ async def until(pilot: Pilot[None], true: Callable[[], bool]) -> None:
     raise SystemExit("the screen does not show what the picture is of")
 
 
-async def take(name: str, play: Callable[[DoctorApp, Pilot[None]], Awaitable[None]], **options: object) -> None:
-    app = DoctorApp(replace(services(), meters=lambda: METERS), "en", unicode=True, **options)  # type: ignore[arg-type]
+async def take(
+    name: str, lang: str, play: Callable[[DoctorApp, Pilot[None]], Awaitable[None]], **options: object
+) -> None:
+    app = DoctorApp(replace(services(), meters=lambda: METERS), lang, unicode=True, **options)  # type: ignore[arg-type]
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await play(app, pilot)
@@ -89,7 +94,16 @@ async def take(name: str, play: Callable[[DoctorApp, Pilot[None]], Awaitable[Non
     # fonts and animations are not fetched from anywhere when the picture is shown
     picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
     picture = re.sub(r"terminal-\d+", "terminal", picture)
-    (DOCS / f"{name}.svg").write_text(picture, encoding="utf-8")
+    picture = re.sub(r'textLength="([\d.]+)"([^>]*)>([^<]*)<', in_cells, picture)
+    file = f"{name}.svg" if lang == "en" else f"{name}.{lang}.svg"
+    (DOCS / file).write_text(picture, encoding="utf-8")
+
+
+def in_cells(match: re.Match[str]) -> str:
+    """The length of a text by its cells: rich counts characters, and Chinese ones would be pressed together."""
+    text = html.unescape(match[3])
+    length = float(match[1]) * cell_len(text) / max(1, len(text))
+    return f'textLength="{length:g}"{match[2]}>{match[3]}<'
 
 
 @contextlib.contextmanager
@@ -112,8 +126,9 @@ def main() -> None:
         log = here / "output" / "log"
         log.mkdir(parents=True)
         write_run(log)
-        asyncio.run(take("watch", picture_watch, start="watch", paths=["output/log"]))
-        asyncio.run(take("check", picture_check))
+        for lang in LANGUAGES:
+            asyncio.run(take("watch", lang, picture_watch, start="watch", paths=["output/log"]))
+            asyncio.run(take("check", lang, picture_check))
 
 
 if __name__ == "__main__":

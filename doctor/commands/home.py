@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
@@ -14,6 +15,7 @@ from doctor.tui.words import WORDS
 
 if TYPE_CHECKING:
     from doctor.finding import Edit, Finding, Text
+    from doctor.rule import Rule
     from doctor.session.following import RunWatch
     from doctor.tui.meters import Meter
     from doctor.tui.services import Choice, FilePatch, Services
@@ -35,7 +37,7 @@ def run(lang: str, start: str = "home", paths: Optional[Sequence[str]] = None) -
 
 def services() -> Services:
     """The callables behind the screens."""
-    from doctor import api, registry
+    from doctor import api
     from doctor.commands import steering
     from doctor.examples import examples
     from doctor.tui.services import Services
@@ -43,7 +45,7 @@ def services() -> Services:
     return Services(
         check=lambda targets: api.check(*targets),
         explain=explained,
-        rules=lambda: list(registry.rules()),
+        rules=_rules,
         fixes=fixes,
         watch=_watch,
         ends=_ends,
@@ -189,3 +191,13 @@ def _ends(paths: Sequence[str]) -> Optional[RunWatch]:
 
     state = ends_of(paths)
     return None if state is None else RunWatch(DiagnosisSession(load_pack(), eager=True), paths, state)
+
+
+def _rules() -> list[Rule]:
+    """All rules, with names in place of the values that their texts ask for."""
+    from doctor import registry
+    from doctor.commands.shown import opened
+
+    return [
+        replace(rule, title=opened(rule.title), why=opened(rule.why), fix=opened(rule.fix)) for rule in registry.rules()
+    ]

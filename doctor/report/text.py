@@ -34,7 +34,7 @@ _WORDS = {
     "verify": Text("verify", "验证"),
     "manual": Text("", ""),
     "evidence": Text("at", "位置"),
-    "consequence": Text("consequence of the above", "上述原因的后果"),
+    "consequence": Text("(consequence of the above)", "（上述原因的后果）"),
     "confidence": Text("confidence", "置信度"),
     "ruled_out": Text("ruled out", "已排除"),
     "see": Text("see", "参考"),
@@ -94,7 +94,7 @@ def finding_lines(
     yield lines[0].replace(label, paint(label, finding.severity.value, colour), 1)
     yield from lines[1:]
     if not finding.root_cause:
-        yield f"{_INDENT}({_WORDS['consequence'].pick(lang)})"
+        yield _INDENT + _WORDS["consequence"].pick(lang)
     yield from wrap(visible(finding.message.pick(lang)), width, _INDENT, _INDENT)
     for item in finding.evidence if verbose else finding.evidence[:2]:
         yield from _evidence_lines(item, lang, width)

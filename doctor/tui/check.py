@@ -76,7 +76,7 @@ class CheckScreen(DoctorScreen):
         if self.report is not None:
             self._show(self.report)
 
-    @work(thread=True, exclusive=True)
+    @work(thread=True, exit_on_error=False, exclusive=True)
     def judge(self, targets: list[str]) -> None:
         self.app.call_from_thread(self._say, say("checking", self.lang))
         try:
@@ -104,7 +104,7 @@ class CheckScreen(DoctorScreen):
         else:
             self.propose(self.report, self.query_one(Findings).opened)
 
-    @work(thread=True, exclusive=True, group="propose")
+    @work(thread=True, exit_on_error=False, exclusive=True, group="propose")
     def propose(self, report: Report, chosen: Optional[Finding]) -> None:
         """In a worker: each fix of many is judged before the next."""
         try:

@@ -54,7 +54,7 @@ class ExplainScreen(DoctorScreen):
         if event.text_area.text.strip():
             self.diagnose(event.text_area.text)
 
-    @work(thread=True, exclusive=True)
+    @work(thread=True, exit_on_error=False, exclusive=True)
     def diagnose(self, text: str) -> None:
         try:
             report = self.doctor.services.explain(text)

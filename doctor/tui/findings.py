@@ -209,7 +209,7 @@ def written(rows: Sequence[Line], width: int) -> Styled:
         if row.marked:
             body = chop_cells(row.text, max(10, width - digits - 2)) or [""]
         for part, piece in enumerate(body):
-            head = f"{'>' if row.marked else ' '}{'' if part else number:>{digits}} "
+            head = f"{'>' if row.marked and not part else ' '}{'' if part else number:>{digits}} "
             line = Styled.assemble((head, style), (piece, "bold reverse" if row.marked else ""))
             line.truncate(width, overflow="ellipsis")
             text.append(line).append("\n")

@@ -46,7 +46,7 @@ class HomeScreen(DoctorScreen):
             recent.highlighted = 0
             self.set_focus(recent)
 
-    @work(thread=True, exclusive=True)
+    @work(thread=True, exit_on_error=False, exclusive=True)
     def look(self) -> None:
         """Checks the machine beside the screen: probes may take seconds."""
         self.app.call_from_thread(self._say, say("checking", self.lang))

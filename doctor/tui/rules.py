@@ -34,7 +34,7 @@ class RulesScreen(DoctorScreen):
     def on_mount(self) -> None:
         self.load()
 
-    @work(thread=True)
+    @work(thread=True, exit_on_error=False)
     def load(self) -> None:
         """In a worker: the rules come from some hundred files."""
         rules = sorted(self.doctor.services.rules(), key=lambda rule: rule.id)

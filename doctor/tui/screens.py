@@ -11,10 +11,12 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Static
+from textual.worker import Worker, WorkerState
 
+from doctor.escape import visible
 from doctor.finding import Text
 from doctor.tui.actions import ACTIONS, ROOMS, bind
-from doctor.tui.words import say
+from doctor.tui.words import WORDS, say
 
 if TYPE_CHECKING:
     from doctor.tui.app import DoctorApp
@@ -83,6 +85,13 @@ class DoctorScreen(Screen[None]):
             bar.append(*((f"[{word}]", "bold reverse") if name == self.where else (word, "")))
             bar.append(" ")
         self.query_one("#bar", Static).update(bar)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """A bug of ours is said in a line; the screen stays, and the other screens with it."""
+        error = event.worker.error
+        if event.state is WorkerState.ERROR and error is not None:
+            told = visible(f"{type(error).__name__}: {error}", 200)
+            self.tell(WORDS["bug"].format(error=told), error=True)
 
     def action_leave_text(self) -> None:
         found: Optional[Widget] = self.query_one(self.home) if self.home else None

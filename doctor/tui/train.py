@@ -160,7 +160,7 @@ class TrainScreen(DoctorScreen):
         if text is not None and self.training is not None:
             self._change(partial(self.doctor.services.steered, self.training.folder, self.auto_fix, text=text))
 
-    @work(thread=True, exclusive=True, group="change")
+    @work(thread=True, exit_on_error=False, exclusive=True, group="change")
     def _change(self, prepare: Callable[[], Training]) -> None:
         """Stops what runs, which saves, and starts what `prepare` gives. In a worker: to stop takes a step and a save."""
         self.changing = True

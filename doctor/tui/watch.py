@@ -124,7 +124,7 @@ class WatchScreen(DoctorScreen):
             self.query_one(Findings).show((), self.lang)
             self.paint()
 
-    @work(thread=True, exclusive=True, group="read")
+    @work(thread=True, exit_on_error=False, exclusive=True, group="read")
     def read(self, feed: Feed) -> None:
         """Beside the screen: reading never waits for painting."""
         worker = get_current_worker()
@@ -139,7 +139,7 @@ class WatchScreen(DoctorScreen):
         if feed is self.feed and not self.paused and self.is_mounted:
             self.query_one(Findings).show(feed.findings, self.lang)
 
-    @work(thread=True, exclusive=True, group="measure")
+    @work(thread=True, exit_on_error=False, exclusive=True, group="measure")
     def measure(self) -> None:
         """Meters in a worker: npu-smi may take seconds."""
         if self.is_current:

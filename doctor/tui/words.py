@@ -157,6 +157,7 @@ WORDS: dict[str, Text] = {
     "loading": Text("reading the rules …", "正在读取规则……"),
     "no_rules": Text("No rule has these words.", "没有包含这些词的规则。"),
     "rule_fix": Text("Fix: ", "修复："),
+    "bug": Text("This is a bug in doctor: {error}", "doctor 自身出错：{error}"),
     "too_small": Text("The terminal is too small; 40x10 shows something.", "终端太小，至少需要 40x10。"),
 }
 

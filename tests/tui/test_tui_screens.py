@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,21 @@ def test_a_spike_does_not_flatten_the_curve() -> None:
         curve.add(step, 1e6 if step == 100 else 2 + step / 200)
     lines = draw(curve, 60, 10)
     assert sum(1 for line in lines if line.strip("\u2800 ")) == 10
+
+
+def test_a_bug_behind_a_screen_is_said_and_the_screens_stay() -> None:
+    def broken(*_: object) -> Any:
+        raise KeyError("[red]oh[/red]")
+
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        app.services = replace(app.services, check=broken, explain=broken, watch=broken, ends=broken, fixes=broken)
+        app.watching.follow(["nothing"])
+        app.screen.action_again()  # type: ignore[attr-defined]
+        await until(pilot, lambda: any("bug in doctor" in note.message for note in app._notifications))
+        await app.action_go("explain")
+        app.screen.query_one("#paste", TextArea).text = "x"
+        await pilot.pause(0.2)
+        await app.action_go("home")
+        assert app.is_running
+
+    play(script, start="check")
