@@ -64,7 +64,23 @@ def recompute_list(plan: Plan) -> Iterator[Finding]:
 )
 @applies(GRAPH, training=True)
 def recompute_count(plan: Plan) -> Iterator[Finding]:
-    layers = plan.model.layers.count
+    layers, full = plan.model.layers.count, plan.recompute.full
+    if full.is_sequence and plan.release.before("1.2.0"):
+        yield recompute_count.finding(
+            Text(
+                "Before 1.2 recompute is True or False: a list of layers is refused (Validator.check_bool).",
+                "1.2 之前 recompute 只能是 True 或 False，写成列表会报错（Validator.check_bool）。",
+            ),
+            evidence=seen(plan, full, expected="True or False"),
+            fixes=(change(plan, full, True),),
+            key=full.key,
+            count=shown(full),
+        )
+    for item in full.sequence:
+        if item.text is not None:
+            yield recompute_count.finding(
+                evidence=seen(plan, item, full, expected="a number"), key=full.key, count=shown(item)
+            )
     for value in _lists(plan):
         for item in value.sequence:
             number = item.whole

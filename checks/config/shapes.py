@@ -85,6 +85,39 @@ def a_collection(plan: Plan) -> Iterator[Finding]:
         )
 
 
+#: lists of names
+_NAMES = (
+    ("input_columns", "output_columns", "construct_args_key", "column_order"),
+    ("column_names", "columns_list", "origin_columns"),
+)
+
+
+@check(
+    Rule(
+        id="CFG-TYP-018",
+        name="name-in-list-is-no-text",
+        severity=Severity.ERROR,
+        category="config",
+        title=Text("{key} holds {value} where a name belongs", "{key} 中应为名称，却是 {value}"),
+        why=Text("The list names columns: each entry is a text.", "该列表是列名，每项都应为字符串。"),
+        fix=Text("Write the name of a column, or remove the entry.", "写成列名，或删除该项。"),
+    )
+)
+@applies(MODELS)
+def name_in_list(plan: Plan) -> Iterator[Finding]:
+    for section in ("train_dataset", "eval_dataset"):
+        here = plan.root.get(section)
+        loaders = [here.get(name) for name in ("data_loader", "dataloader")]
+        lists = [here.get(name) for name in _NAMES[0]]
+        lists += [loader.get(name) for loader in loaders for name in _NAMES[1]]
+        for value in lists:
+            for item in value.sequence:
+                if item.text is None:
+                    yield name_in_list.finding(
+                        evidence=seen(plan, item, value, expected="a column's name"), key=value.key, value=shown(item)
+                    )
+
+
 @check(
     Rule(
         id="CFG-TYP-012",

@@ -688,6 +688,11 @@ BAD += (
     Case("CFG-DAT-018", "pynative", {f"{_D}.dataloader.column_names": ["input_ids", "label"]}),
     Case("CFG-DAT-018", "pynative", {f"{_D}.dataloader.column_names": ["tokens", "labels"]}),
     Case("CFG-DAT-017", "legacy", {f"{_D}.input_columns": ["", "labels"]}),
+    Case("CFG-TYP-018", "legacy", {f"{_D}.input_columns": ["input_ids", None]}),
+    Case("CFG-TYP-018", "pynative", {f"{_D}.dataloader.column_names": ["input_ids", "labels", 1]}),
+    Case("CFG-TYP-018", "mcore", {f"{_D}.construct_args_key": [["input_ids"], "labels"]}),
+    Case("CFG-REC-002", "legacy", {"recompute_config.recompute": [1, "two"]}),
+    Case("CFG-REC-002", "legacy", {"recompute_config.recompute": [1, 2]}, release="1.0.0"),
     # what other releases take
     Case("CFG-KEY-001", "legacy", {f"{_P}.context_parallel": 1}, release="1.1.0"),
     Case("CFG-KEY-001", "legacy", {f"{_P}.seq_split_num": 1}, release="1.3.0"),
@@ -715,6 +720,8 @@ GOOD: tuple[Case, ...] = (
         "pynative",
         {f"{_D}.dataloader.column_names": ["input_ids", "labels", "loss_mask", "position_ids"]},
     ),
+    Case("CFG-REC-002", "legacy", {"recompute_config.recompute": [1, 2]}),
+    Case("CFG-TYP-018", "legacy", {f"{_D}.input_columns": ["1", "labels"]}),
     # the trainer reads the schedule in lower case
     Case("CFG-PIP-009", "pynative", {"parallelism.pipeline_parallel_schedule": "1F1B"}),
     Case("CFG-KEY-001", "legacy", {f"{_P}.context_parallel": 1}, release="1.3.2"),

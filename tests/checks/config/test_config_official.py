@@ -19,6 +19,7 @@ from typing import Any
 
 import config_slips_first  # noqa: F401 - registers its kinds
 import config_slips_second  # noqa: F401
+import config_slips_third  # noqa: F401
 import pytest
 import yaml
 from config_mutations import HELD_OUT, WRITTEN_FOR, Mutation, devices_of, mutations
@@ -221,7 +222,7 @@ MISSED = {
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("series", [1, 2])
+@pytest.mark.parametrize("series", [1, 2, 3])
 def test_slips_of_the_pen_are_named_where_they_are(series: int, officials: tuple[Official, ...]) -> None:
     pages = [
         (item, Page(item.text, tuple(map(int, item.release.split(".")))))
@@ -238,7 +239,7 @@ def test_slips_of_the_pen_are_named_where_they_are(series: int, officials: tuple
             found = [finding for finding in _judge(item, slip.text) if _told(finding) not in before[item.path]]
             if not any(_names(finding, slip) for finding in found) and (name, item.name) not in MISSED:
                 missed.append(f"{item.release}/{item.name} {name}: {slip.note} (line {sorted(slip.lines)})")
-    assert total >= 250
+    assert total >= 100
     assert len(missed) <= 0.005 * total, f"{len(missed)} of {total} missed: " + "; ".join(missed)
 
 
@@ -255,7 +256,7 @@ def _names(finding: Finding, slip: Slip) -> bool:
     )
 
 
-def _slips_of(name: str, pages: list[tuple[Official, Page]], each: int = 8) -> Iterator[tuple[Official, Slip]]:
+def _slips_of(name: str, pages: list[tuple[Official, Page]], each: int = 6) -> Iterator[tuple[Official, Slip]]:
     """Slips of one kind, taken from one release after the other."""
     rng = random.Random(f"{SEED}{name}")
     order = list(pages)

@@ -249,3 +249,29 @@ def test_no_site_of_any_release_is_left_out() -> None:
                 missing.add((release, function, message[:100]))
     assert not missing
     assert seen >= 150
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("release", ["2.0.0", "2.1.0"])
+def test_pynative_scales_every_gradient_by_a_limit_of_zero(release: str) -> None:
+    """The proof behind CFG-OPT-011: the limit is divided by the norm and compared with 1, never with 0, in a function
+    that each step calls. The comment in the config (`if value > 0`) is not what the code does."""
+    with zipfile.ZipFile(_wheel(release)) as archive:
+        helper = archive.read("mindformers/pynative/trainer/utils.py").decode("utf-8")
+        trainer = archive.read("mindformers/pynative/trainer/trainer.py").decode("utf-8")
+    (function,) = [
+        node
+        for node in ast.walk(ast.parse(helper))
+        if isinstance(node, ast.FunctionDef) and node.name == "_calculate_global_grad_norm"
+    ]
+    code = ast.unparse(function)
+    assert "clip_coef = max_norm / (global_norm + eps)" in code
+    tests = [ast.unparse(node.test) for node in ast.walk(function) if isinstance(node, ast.If)]
+    assert "clip_coef < 1" in tests and not any("max_norm" in test for test in tests)
+    calls = [
+        node
+        for node in ast.walk(ast.parse(trainer))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "_calculate_global_grad_norm"
+    ]
+    assert calls and all("max_norm" in {word.arg for word in call.keywords} for call in calls)
+    assert "max_norm > 0" not in trainer
