@@ -19,6 +19,15 @@ _QUIET_LEVELS = frozenset(("TRACE", "DEBUG", "INFO", "NOTICE"))
 _QUOTED = re.compile(
     rb"""["'](?:instruction|prompt|input|output|content|text|response|question|answer|completion|query)["']\s*:"""
     rb"|^\s*(?:#|//|> )\s*\S"
+    # the first cell of a table of codes; a setting of a shell; what a change or a release mends
+    rb"|^\s*\|\s*`?(?:E[A-Z0-9]\d{4}|[1-5]\d{5}|0x\w+|[A-Z]\w+Error)`?\s*\|"
+    rb"|^\s*export \w+=|^\W{0,4}(?:(?i:bug ?)?[Ff]ix(?:ed|es)?\b|[Rr]elease notes?\b|[Nn]o longer raises|commit [0-9a-f]{7,40} |\xe4\xbf\xae\xe5\xa4\x8d)"
+)
+#: a line of source code that stands alone, not under the frame of a traceback
+_SOURCE = re.compile(rb"""^\s*(?:assert\s.{1,200},\s*f?["']|except\s.{1,80}:)""")
+#: what a program says that it got over
+_HANDLED = re.compile(
+    rb"(?i)\b(?:skip(?:s|ped|ping)?|ignor(?:ed|es|ing)|fall(?:s|ing)? back|fallback|disabl(?:ed|ing)|retry(?:ing)?|retries)\b"
 )
 
 #: an error that is only handed on by a logger of warnings, as torch_npu does with those of CANN
@@ -90,7 +99,7 @@ def _why_not(hit: Hit, pack: Pack, progress: Optional[Progress]) -> Optional[str
     at_info = rule.match is not None and rule.match.level == "info"
     if severe and not at_info and hit.setting.own_level and hit.setting.level in _QUIET_LEVELS:
         return "quiet"
-    if _QUOTED.search(hit.text):
+    if _QUOTED.search(hit.text) or (_SOURCE.search(hit.text) and not hit.setting.code):
         return "quoted"
     if rule.role == "generic" and severe and went_on(hit, progress):
         return "went-on"
@@ -102,7 +111,11 @@ def _only_warns(hit: Hit, pack: Pack) -> bool:
     rule = pack.get(hit.rule)
     if rule is None or rule.match is None or rule.match.level != "error":
         return False
-    warns = hit.setting.own_level and hit.setting.level == "WARNING" and _ERROR_WITHIN.search(hit.text) is None
+    warns = (
+        hit.setting.own_level
+        and hit.setting.level == "WARNING"
+        and (_ERROR_WITHIN.search(hit.text) is None or _HANDLED.search(hit.text) is not None)
+    )
     return warns and rule.rule.severity.at_least(Severity.WARNING)
 
 

@@ -43,7 +43,7 @@ _ASKS = re.compile(
 _PROGRAM = re.compile(
     r"\b(?:will|please|recommend\w*|deprecated|by default|instead|hence|currently|currents?|note that|retries|gracefully|forcefully|profiler"
     r"|skip\w*|default\w*|ignor\w+|indicates?|specified|supported|do not support|does not support|do not|waiting for all|register\w*"
-    r"|callback|threshold|kernels?|subprocess|it's|versions? (?:is|are)|the cpu device)\b|`|_\w+ (?:is|are|was) |^failed to\b",
+    r"|callback|threshold|packets?|did not improve|kernels?|subprocess|it's|versions? (?:is|are)|the cpu device)\b|`|_\w+ (?:is|are|was) |^failed to\b",
     re.IGNORECASE | re.ASCII,
 )
 #: a whole sentence with its full stop

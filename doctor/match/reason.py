@@ -186,7 +186,20 @@ def _code(rule: TextRule, hit: Hit) -> Optional[Code]:
         return None
     from doctor.match.tables import lookup
 
-    return lookup(rule.table, hit.groups.get("code", ""))
+    return lookup(rule.table, _code_captured(hit) or "")
+
+
+def _code_captured(hit: Hit) -> Optional[str]:
+    """The code in a line; of an NPU event that is printed by its parts, the id that they make up: 0x80000000, the
+    type of the node from bit 17, the type of the sensor from bit 9, the state in the bits below."""
+    code, node, sensor = (hit.groups.get(name) for name in ("code", "node", "sensor"))
+    if code or not node or not sensor:
+        return code
+    try:
+        parts = [int(part, 0) for part in (node, sensor, hit.groups.get("state") or "0")]
+    except ValueError:
+        return None
+    return f"0x{(0x80000000 | parts[0] << 17 | parts[1] << 9 | parts[2]) & 0xFFFFFFFF:08x}"
 
 
 def _order_of(finding: Finding, ordered: Sequence[Hit]) -> int:
@@ -272,6 +285,9 @@ def _finding(
     more: dict[str, Value] = {"line": first.line, "count": max(count, len(item.hits))}
     if first.rank is not None:
         more["rank"] = first.rank
+    code = _code_captured(first)
+    if code and "code" not in first.groups:
+        more["code"] = code
     evidence = [evidence_of(hit) for hit in item.hits[:_MOST_EVIDENCE]]
     found = finding_of(item.rule, values_of(item.rule, _values_of_event(first, item.hits), **more), evidence, item.code)
     if item.over:

@@ -263,6 +263,8 @@ class _Reader:
         if rule.table is not None:
             anywhere.update(("meaning", "action"))
         certain = set.intersection(*(set(regex.group_names(item.regex)) for item in match.line)) | anywhere
+        if rule.table is not None and {"node", "sensor"} <= certain:
+            certain.add("code")  # an NPU event by its parts
         texts = {"title": rule.rule.title, "why": rule.rule.why, "fix": rule.rule.fix}
         for key, text in texts.items():
             for lang, content in (("en", text.en), ("zh", text.zh)):

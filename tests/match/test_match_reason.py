@@ -103,6 +103,9 @@ def test_time_orders_files_of_several_ranks() -> None:
         '{"instruction": "explain: ran out of device memory", "output": "x"}',
         "# ran out of device memory",
         "> ran out of device memory",
+        "export LIMIT=3  # else: ran out of device memory",
+        "Fixed: ran out of device memory when the mask is empty",
+        'assert free > 0, "ran out of device memory"',
     ],
 )
 def test_what_only_quotes_a_fault_is_put_aside(line: str) -> None:
@@ -188,6 +191,31 @@ def test_a_line_that_only_warns_shows_no_fault_by_itself() -> None:
 def test_an_error_that_a_logger_of_warnings_hands_on_is_one() -> None:
     text = "[W compiler_depend.ts:38] Warning: E40021: a needle in a haystack"
     assert [item.rule for item in explain(text, pack=pack(rule())).findings] == ["LOG-TST-001"]
+
+
+def test_what_a_warning_says_that_it_passed_over_is_no_error() -> None:
+    text = "2026-01-01 10:00:00 WARNING skipped 2 samples: ValueError: a needle in a haystack"
+    assert explain(text, pack=pack(rule())).findings == ()
+
+
+def test_a_generic_rule_adds_nothing_to_a_line_that_another_explains() -> None:
+    by_words = rule(2, role="generic", match={"line": [{"regex": r"Error: .{0,40}haystack"}]}, category="config")
+    found = explain("ValueError: a needle in a haystack", pack=pack(rule(), by_words)).findings
+    assert [item.rule for item in found] == ["LOG-TST-001"]
+    found = explain("ValueError: straw in a haystack", pack=pack(rule(), by_words)).findings
+    assert [item.rule for item in found] == ["LOG-TST-002"]
+
+
+def test_an_event_printed_by_its_parts_is_looked_up_by_its_id() -> None:
+    parts = rule(
+        table="event",
+        match={"line": [{"regex": r"node_type=(?P<node>\w+) sensor_type=(?P<sensor>\w+) state=(?P<state>\d)"}]},
+        title={"en": "{code}: {meaning}", "zh": "{code}：{meaning}"},
+        examples={"match": ["node_type=1 sensor_type=2 state=0"], "no_match": ["x"]},
+    )
+    found = explain("node_type=0x7d sensor_type=0x27 state=0", pack=pack(parts)).findings
+    assert found[0].title.en.startswith("0x80fa4e00: ")
+    assert "not in the tables" not in found[0].title.en
 
 
 def test_a_rule_may_say_that_a_warning_shows_its_fault() -> None:
