@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from doctor.check import Skip, check
 from doctor.checks.data.drawn import at, drawn, tokens
@@ -11,6 +12,9 @@ from doctor.checks.data.subject import Data
 from doctor.checks.words import some
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.rule import Rule
+
+if TYPE_CHECKING:
+    from doctor.formats.datasets.dataset import Row
 
 
 @check(
@@ -172,3 +176,53 @@ def order(subject: Data) -> Iterator[Finding]:
             config=subject.consumer.source,
             path=subject.path,
         )
+
+
+@check(
+    Rule(
+        id="DAT-COL-005",
+        name="field-types-differ",
+        severity=Severity.WARNING,
+        category="dataset",
+        title=Text("{field} is {usual} in most lines and {other} in some", "{field} 多数为 {usual}，部分为 {other}"),
+        why=Text(
+            "{count} of {total} drawn lines, such as row {row}. Converters join or tokenize the field as {usual} and stop there, often after "
+            "hours; loaders of tables refuse the file.",
+            "抽取的 {total} 行中有 {count} 行，例如第 {row} 行。转换脚本按 {usual} 拼接或分词，会在该处中止；表格加载器会拒绝该文件。",
+        ),
+        fix=Text("Write {field} as {usual} in every line.", "令每行的 {field} 都为 {usual}。"),
+        verify="doctor check {path}",
+    )
+)
+def field_types(subject: Data) -> Iterator[Finding]:
+    drawn(subject)
+    if subject.set.format not in {"jsonl", "json"}:
+        raise Skip(Text("the columns of this format are fixed", "该格式的列是固定的"))
+    seen: dict[str, dict[str, list[Row]]] = {}
+    for row in subject.rows:
+        for name, value in row.values.items():
+            if value is not None:
+                seen.setdefault(name, {}).setdefault(_JSON.get(type(value), "object"), []).append(row)
+    for name, kinds in sorted(seen.items()):
+        total = sum(map(len, kinds.values()))
+        usual = max(sorted(kinds), key=lambda kind: len(kinds[kind]))
+        odd = [row for kind, rows in kinds.items() if kind != usual for row in rows]
+        if odd and len(kinds[usual]) >= 0.8 * total:
+            other = next(kind for kind in sorted(kinds) if kind != usual)
+            yield field_types.finding(
+                evidence=[
+                    Evidence("value", str(row.file), key=f"row {row.number}, {name}", observed=other, expected=usual)
+                    for row in odd[:5]
+                ],
+                field=name,
+                usual=usual,
+                other=other,
+                count=len(odd),
+                total=total,
+                row=odd[0].number,
+                path=subject.path,
+            )
+
+
+#: JSON's words for what its reader makes of it.
+_JSON = {str: "string", int: "number", float: "number", bool: "boolean", list: "array", dict: "object"}

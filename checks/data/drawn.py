@@ -26,6 +26,8 @@ def drawn(subject: Data) -> Measured:
         raise Skip(subject.set.unread)
     if any(problem.kind is Kind.SIZE for problem in subject.set.problems):
         raise Skip(Text("index and data do not belong together", "索引与数据不匹配"))
+    if any(problem.kind is Kind.DTYPE for problem in subject.set.problems):
+        raise Skip(Text("files of two data sets are mixed", "混入了两个数据集的文件"))
     if not subject.rows:
         raise Skip(Text("no sample could be drawn", "无法抽取样本"))
     return subject.measured

@@ -308,3 +308,30 @@ def unreadable(subject: Data) -> Iterator[Finding]:
                 detail=problems[0].detail.en,
                 detail_zh=problems[0].detail.zh,
             )
+
+
+@check(
+    Rule(
+        id="DAT-FILE-011",
+        name="data-sets-mixed",
+        severity=Severity.ERROR,
+        category="dataset",
+        title=Text("{name} is of another data set", "{name} 属于另一个数据集"),
+        why=Text(
+            "{detail}. Files that are read together need the same columns; MindDataset stops when it meets the second.",
+            "{detail_zh}。一起读取的文件必须列相同；MindDataset 读到第二个时会报错。",
+        ),
+        fix=Text("Keep each data set in a folder of its own.", "每个数据集单独放一个目录。"),
+        verify="doctor check {path}",
+    )
+)
+def mixed(subject: Data) -> Iterator[Finding]:
+    for path, problems in _by_file(subject, Kind.DTYPE):
+        detail = problems[0].detail
+        yield mixed.finding(
+            evidence=map(evidence_of, problems),
+            name=path.name,
+            path=subject.path,
+            detail=visible(detail.en, 200),
+            detail_zh=visible(detail.zh, 200),
+        )

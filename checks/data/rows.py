@@ -10,6 +10,9 @@ from doctor.checks.data.subject import Data
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.rule import Rule
 
+#: Characters from which on a line of plain text that comes twice was copied.
+LONG_LINE = 80
+
 
 @check(
     Rule(
@@ -32,9 +35,12 @@ from doctor.rule import Rule
 )
 def duplicated(subject: Data) -> Iterator[Finding]:
     found = drawn(subject)
-    share = len(found.duplicates) / found.samples
-    if share > 0.02 and len(found.duplicates) > 1:
-        first, second = found.duplicates[0]
+    copies = found.duplicates
+    if subject.set.format == "text":  # short lines of text are equal by chance: brackets, headings
+        copies = [pair for pair in copies if len(str(pair[0].values.get("text", ""))) >= LONG_LINE]
+    share = len(copies) / found.samples
+    if share > 0.02 and len(copies) > 1:
+        first, second = copies[0]
         yield duplicated.finding(
             evidence=[
                 Evidence(
@@ -43,10 +49,10 @@ def duplicated(subject: Data) -> Iterator[Finding]:
                     key=f"row {copy.number}",
                     observed=f"equal to row {original.number} of {original.file.name}",
                 )
-                for original, copy in found.duplicates[:5]
+                for original, copy in copies[:5]
             ],
             share=share,
-            count=len(found.duplicates),
+            count=len(copies),
             total=found.samples,
             first=first.number,
             second=second.number,

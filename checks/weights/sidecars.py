@@ -200,3 +200,76 @@ def _pairs(table: dict[str, Any]) -> Iterator[tuple[str, int]]:
     if numbers:
         token = max(numbers, key=lambda key: numbers[key])
         yield token, numbers[token]
+
+
+@check(
+    Rule(
+        id="WGT-TOK-002",
+        name="tokenizer-unreadable",
+        severity=Severity.ERROR,
+        category="tokenizer",
+        title=Text("{name} cannot be read", "{name} 无法读取"),
+        why=Text(
+            "{name}: {detail}. The tokenizer fails to load, or a slower one is built from other files without a word.",
+            "{name}：{detail_zh}。分词器加载失败，或悄悄改用其他文件构建。",
+        ),
+        fix=Text(
+            "Copy {name} again from the source of the model (git lfs pull for a pointer).",
+            "从模型来源处重新拷贝 {name}（LFS 指针请执行 git lfs pull）。",
+        ),
+        verify="doctor check {path}",
+    )
+)
+def tokenizer_unreadable(subject: Weights) -> Iterator[Finding]:
+    if not subject.path.is_dir():
+        raise Skip(Text("a single file has no tokenizer", "单个文件没有分词器"))
+    for name in _TOKENIZER_FILES:
+        detail = _broken(subject.path / name)
+        if detail is not None:
+            yield tokenizer_unreadable.finding(
+                evidence=(Evidence("file", str(subject.path / name), text=detail.en),),
+                name=name,
+                detail=detail.en,
+                detail_zh=detail.zh,
+                path=subject.path,
+            )
+
+
+_TOKENIZER_FILES = (
+    "tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt", "added_tokens.json", "special_tokens_map.json",
+    "tokenizer_config.json",
+)  # fmt: skip
+
+
+def _broken(path: Path) -> Optional[Text]:
+    """What is wrong with a file of a tokenizer; None when it is sound, absent, or not to be judged."""
+    from doctor.formats.sniff import sniff_path
+
+    try:
+        if not path.is_file():
+            return None
+        size = path.stat().st_size
+        kind = sniff_path(path)
+        if kind in _WORDS:
+            return _WORDS[kind]
+        if path.suffix != ".json" or size > MAX_TOKENIZER:
+            return None
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        word = error.strerror or "cannot be read"
+        return Text(word, word)
+    except json.JSONDecodeError as error:
+        return Text(
+            f"not JSON: {error.msg} at line {error.lineno}", f"不是合法的 JSON：第 {error.lineno} 行 {error.msg}"
+        )
+    except (ValueError, RecursionError):
+        return Text("not JSON in UTF-8", "不是 UTF-8 编码的 JSON")
+    return None if isinstance(data, dict) else Text("not a JSON object", "不是 JSON 对象")
+
+
+_WORDS = {
+    "empty": Text("it is empty", "文件为空"),
+    "lfs-pointer": Text("a pointer of Git LFS, not the file itself", "只是 Git LFS 指针，不是文件本身"),
+    "web-page": Text("a web page was saved in its place", "保存下来的是网页"),
+    "zeroed": Text("nothing but zero bytes", "全是零字节"),
+}

@@ -113,6 +113,13 @@ def open_text(path: Path) -> Dataset:
             return Dataset(path, "text", (path,), problems=(wide,))
         for number, offset, line in _lines(file, SCANNED):
             rows += bool(line.strip())
+            if b"\x00" in line and len(problems) < MAX_PROBLEMS:
+                what = Text(
+                    f"line {number} holds zero bytes, as where a write or a copy was interrupted",
+                    f"第 {number} 行含零字节，常见于写入或拷贝中断",
+                )
+                hole = offset + line.index(b"\x00")
+                problems.append(Problem(Kind.HEADER, path, what, offset=hole, expected=number))
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:

@@ -91,11 +91,25 @@ def open_mindrecord(paths: Sequence[Path]) -> Dataset:
         tuple(paths),
         rows,
         columns,
-        tuple(problem for shard in shards for problem in shard.problems),
+        (*(problem for shard in shards for problem in shard.problems), *_strangers(good)),
         draw,
         None if readable else Text("the index (.db) is needed to find rows", "需要索引文件（.db）才能定位样本"),
         missing,
     )
+
+
+def _strangers(shards: Sequence[Shard]) -> Iterator[Problem]:
+    """Files whose columns are not those of the first: they are of another data set."""
+    for shard in shards[1:]:
+        mine, first = (
+            {name: column.dtype for name, column in _columns(item.header).items()} for item in (shard, shards[0])
+        )
+        if mine != first:
+            what = Text(
+                f"its columns are {', '.join(sorted(mine))}, those of {shards[0].path.name} {', '.join(sorted(first))}",
+                f"它的列是 {'、'.join(sorted(mine))}，而 {shards[0].path.name} 的列是 {'、'.join(sorted(first))}",
+            )
+            yield Problem(Kind.DTYPE, shard.path, what, observed=sorted(mine), expected=sorted(first))
 
 
 def siblings(path: Path) -> list[Path]:
