@@ -101,12 +101,14 @@ def read_files(folder: Path, strict: bool = True) -> list[RuleFile]:
 
 
 def load_pack(extra: Sequence[Path] = ()) -> Pack:
-    """The rules of the program and of the `extra` folders, from the cache when it is fresh; a rule of a later folder
-    replaces one with the same id before it.
+    """The rules of the program, of installed packages (`doctor.match.installed`) and of the `extra` folders, from the
+    cache when it is fresh; a rule of a later folder replaces one with the same id before it. Of an installed package a
+    file that is wrong is left out.
 
     Raises RuleError when a file of an extra folder cannot be used or a folder is not there.
     """
     from doctor.match.cache import cached_rules
+    from doctor.match.installed import installed_packs
 
     for folder in extra:
         if not folder.exists():
@@ -114,6 +116,7 @@ def load_pack(extra: Sequence[Path] = ()) -> Pack:
 
             raise RuleError(str(folder), "", "there is no such file or folder")
     own = rules_folder()
+    installed = installed_packs()
 
     def read() -> list[TextRule]:
         from doctor.match.shipped import shipped_rules
@@ -122,9 +125,11 @@ def load_pack(extra: Sequence[Path] = ()) -> Pack:
         if shipped is None:
             shipped = [item.rule for item in read_files(own, strict=False)]
         rules = {rule.id: rule for rule in shipped}
+        for folder in installed:
+            rules.update((item.rule.id, item.rule) for item in read_files(folder, strict=False))
         for folder in extra:
             rules.update((item.rule.id, item.rule) for item in read_files(folder))
         return list(rules.values())
 
-    rules, key = cached_rules([own, *extra], read)
+    rules, key = cached_rules([own, *installed, *extra], read)
     return Pack(rules, key)
