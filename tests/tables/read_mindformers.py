@@ -2,9 +2,9 @@
 constructors of its classes. `python tests/tables/read_mindformers.py WHEEL... [--write]` prints (or writes into the table)
 the arguments of the kinds in `KINDS`, all releases together.
 
-The rest of the table (registered names by release, MindSpore's own names, those of research folders) and
-config-keys.json (kinds and bounds of settings) were read once from the same wheels and from the YAML files of the
-repository, as their `source` says; tests/checks/config/test_config_official.py holds both against every official YAML.
+read_names.py reads the registered names by release, read_sections.py the keys of sections that refuse any other. The
+rest (MindSpore's own names, those of research folders; kinds and bounds of settings in config-keys.json) was read once
+from the same wheels and from the YAML files of the repository, as the tables' `source` says; tests/checks/config/test_config_official.py holds both against every official YAML.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def main(words: list[str]) -> Optional[str]:
     for kind in KINDS:
         table["arguments"][kind] = arguments_of(wheels, kind)
     if "--write" in words:
-        return _written(table)
+        return written(table)
     print(json.dumps({kind: table["arguments"][kind] for kind in KINDS}, indent=1))
     return None
 
 
-def _written(table: dict[str, object]) -> str:
+def written(table: dict[str, object]) -> str:
     """The table as it is kept: one space of indentation, lists on one line."""
     lists: list[str] = []
 

@@ -109,21 +109,21 @@ def refusing(wheels: Iterable[Path]) -> dict[str, dict[str, str]]:
         keys = sorted({key for release in releases for key in takes[release].get(section, ())})
         if keys:
             found[section] = {
-                key: _spans([key in takes[release].get(section, ()) for release in releases], releases) for key in keys
+                key: spans([key in takes[release].get(section, ()) for release in releases], releases) for key in keys
             }
     return found
 
 
-def _spans(have: list[bool], releases: list[str]) -> str:
-    spans: list[str] = []
+def spans(have: list[bool], releases: list[str]) -> str:
+    found: list[str] = []
     start: Optional[int] = None
     for place, one in enumerate([*have, False]):
         if one and start is None:
             start = place
         elif not one and start is not None:
-            spans.append(releases[start] if place - 1 == start else f"{releases[start]}-{releases[place - 1]}")
+            found.append(releases[start] if place - 1 == start else f"{releases[start]}-{releases[place - 1]}")
             start = None
-    return ",".join(spans)
+    return ",".join(found)
 
 
 def main(words: list[str]) -> None:

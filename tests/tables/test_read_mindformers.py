@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from read_mindformers import TABLE, arguments_of, constructors
+from read_names import KINDS, names_of, registered
 from read_sections import refusing
 
 from doctor.plan.names import read_table
@@ -42,6 +43,27 @@ def test_the_table_of_constructors_is_what_the_wheels_say() -> None:
         pytest.skip("NOT TESTED AGAINST THE WHEELS: run tests/checks/config/test_config_official.py once to fetch them")
     table = json.loads(TABLE.read_text("utf-8"))
     assert table["arguments"]["config"] == arguments_of(wheels, "config")
+
+
+@pytest.mark.heavy
+def test_the_names_of_classes_are_what_the_wheels_register() -> None:
+    folder = Path.home() / ".cache" / "mindspore-doctor" / "wheels"
+    wheels = sorted(folder.glob("mindformers-*.whl"))
+    if len(wheels) < len(read_table("mindformers-names")["releases"]):
+        pytest.skip("NOT TESTED AGAINST THE WHEELS: run tests/checks/config/test_config_official.py once to fetch them")
+    table = {kind: names for kind, names in read_table("mindformers-names")["registered"].items() if kind in KINDS}
+    assert table == names_of(wheels)
+
+
+def test_names_are_read_without_running_the_code() -> None:
+    code = """
+@MindFormerRegister.register(MindFormerModuleType.LR, alias="cosine")
+class CosineLR: raise SystemExit
+
+@MindFormerRegister.register(MindFormerModuleType.CALLBACK)
+class Monitor: ...
+"""
+    assert sorted(registered(code)) == [("callback", "Monitor"), ("lr", "cosine")]
 
 
 @pytest.mark.heavy

@@ -39,7 +39,12 @@ def shape_of(plan: Plan) -> ModelShape:
     model = plan.model
     known = traits(_kind(plan))
     if known is None:
-        family = model.family or "?"
+        family = model.family
+        if not family:
+            raise NotKnown(
+                Text("the file names no model", "文件中没有写明模型"),
+                Text("Give model_config.type or model_type.", "请写出 model_config.type 或 model_type。"),
+            )
         raise NotKnown(
             Text(f"the structure of model family {family!r} is not known here", f"不了解模型系列 {family!r} 的结构")
         )
