@@ -24,8 +24,8 @@ Changed = Callable[[], None]
 
 
 class Feed:
-    """`read` is for a worker; the screen reads the attributes when it paints. `state` is the word for it: waiting, live
-    or ended. While long logs are caught up with, `share` tells how much of `size` bytes was read; else it is None."""
+    """`read` is for a worker; the screen reads the attributes when it paints. `state` is the word for it: waiting, live,
+    gone (the logs were taken away) or ended. While long logs are caught up with, `share` tells how much of `size` bytes was read; else it is None."""
 
     def __init__(self, paths: Sequence[str] = ()) -> None:
         self.paths = list(paths)
@@ -59,6 +59,8 @@ class Feed:
             whole.held = self.held
             if whole.step(PATIENCE):
                 self._put(whole.session.findings(), changed)
+            files = whole.follower.files
+            self.state = "gone" if files and not any(path.exists() for path in files) else "live"
         if not cancelled():
             whole.close()
             self.state = "ended"

@@ -19,7 +19,7 @@ from doctor.escape import visible
 from doctor.finding import Evidence, Finding
 from doctor.report.text import finding_lines, place
 from doctor.tui.excerpt import Line, excerpt
-from doctor.tui.screens import THREE, TWO
+from doctor.tui.screens import THREE, TWO, title
 from doctor.tui.words import say
 
 STYLE = {"fatal": "bold red", "error": "red", "warning": "yellow", "info": "cyan"}
@@ -130,7 +130,7 @@ class Findings(Horizontal):
         try:
             rows = excerpt(item, NEAR * 2, NEAR * 2)
         except OSError as error:
-            why = say("gone", self.lang, path=visible(item.source), why=error.strerror or error)
+            why = say("unreadable", self.lang, path=visible(item.source), why=error.strerror or error)
             self.app.call_from_thread(self._show_source, item, [Line(None, why, False)])
             return
         self.app.call_from_thread(self._show_source, item, rows)
@@ -142,7 +142,7 @@ class Findings(Horizontal):
         at = next((n for n, row in enumerate(rows) if row.marked), 0)
         # above the middle: the marked line may take several
         first = max(0, min(at - height // 3, len(rows) - height))
-        pane.border_title = visible(item.source.rsplit("/", 1)[-1], 40)
+        pane.border_title = title(item.source.rsplit("/", 1)[-1], 40)
         pane.update(written(rows[first : first + height], max(10, pane.content_size.width)))
 
 
@@ -178,13 +178,15 @@ class ExcerptScreen(ModalScreen[None]):
         try:
             rows = excerpt(item, FAR, FAR)
         except OSError as error:
-            rows = [Line(None, say("gone", self.lang, path=visible(item.source), why=error.strerror or error), False)]
+            rows = [
+                Line(None, say("unreadable", self.lang, path=visible(item.source), why=error.strerror or error), False)
+            ]
         self.app.call_from_thread(self._show, item, rows)
 
     def _show(self, item: Evidence, rows: list[Line]) -> None:
         window = self.query_one("#excerpt", VerticalScroll)
         number = f" {self.at + 1}/{len(self.places)}" if len(self.places) > 1 else ""
-        window.border_title = visible(place(item), 120) + number
+        window.border_title = title(place(item), 120) + number
         self.query_one("#excerpt-text", Static).update(written(rows, max(20, window.size.width - 1)))
         at = next((n for n, row in enumerate(rows) if row.marked), 0)
         self.call_after_refresh(window.scroll_to, y=max(0, at - window.size.height // 2), animate=False)

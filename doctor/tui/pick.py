@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import DirectoryTree
 
-from doctor.escape import visible
+from doctor.tui.screens import title
 from doctor.tui.words import say
 
 
@@ -73,7 +73,7 @@ class PickScreen(ModalScreen[Optional[str]]):
 
     def _title(self) -> None:
         window = self.query_one("#pick")
-        window.border_title = visible(str(self.query_one(Tree).path), 60)
+        window.border_title = title(str(self.query_one(Tree).path), 60)
         window.border_subtitle = say("pick_folder_keys" if self.folders else "pick_keys", self.lang)
 
     def _give(self, path: Path) -> None:

@@ -8,6 +8,7 @@ from rich.text import Text as Styled
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
+from textual.markup import escape
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Static
@@ -100,6 +101,11 @@ class DoctorScreen(Screen[None]):
     def tell(self, text: Text, error: bool = False) -> None:
         """A message that goes away by itself."""
         self.notify(text.pick(self.lang), severity="error" if error else "information", markup=False)
+
+
+def title(text: str, limit: int = 0) -> str:
+    """A text from outside as the title of a frame: titles are read as markup, and brackets are part of a name."""
+    return escape(visible(text, limit))
 
 
 class HelpScreen(ModalScreen[None]):

@@ -12,8 +12,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static, TextArea
 
-from doctor.escape import visible
 from doctor.tui.patch import coloured
+from doctor.tui.screens import title
 from doctor.tui.services import Saved
 from doctor.tui.words import say
 
@@ -70,7 +70,7 @@ class EditScreen(ModalScreen[Optional[str]]):
 
     def on_mount(self) -> None:
         window = self.query_one("#edit")
-        window.border_title = visible(self.path, 100)
+        window.border_title = title(self.path, 100)
         self.query_one("#edit-text").focus()
         self._title()
 

@@ -219,3 +219,39 @@ def test_without_colour_everything_is_grey(monkeypatch: pytest.MonkeyPatch) -> N
         assert any(row.startswith("x CFG-ABC-001") for row in rows(app)), "severity has a sign of its own"
 
     play(script, report(finding()), start="check")
+
+
+def test_brackets_in_the_name_of_a_file_are_part_of_the_name(tmp_path: Path) -> None:
+    """Titles of frames are read as markup: such a name was shown without them, or ended the program."""
+    for name in ("a[red]b[/]", "c[/d", "[bold"):
+        folder = tmp_path / name.replace("/", "\u2044")
+        folder.mkdir()
+        (folder / "run.yaml").write_text("a: 1\nnum_heads: 30\n")
+
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        for path in sorted(tmp_path.glob("*[[]*/run.yaml")):
+            app.screen._show(report(finding(source=str(path.relative_to(tmp_path)))))  # type: ignore[attr-defined]
+            await pilot.press("v")
+            await until(pilot, lambda path=path: any(f"{path.parent.name}/run.yaml:2" in row for row in rows(app)))
+            await pilot.press("escape")
+        await pilot.press("o")
+        await pilot.pause()
+        await pilot.press("escape")
+
+    play(script, report(), start="check", size=(120, 36))
+
+
+def test_a_run_folder_that_vanishes_is_said(tmp_path: Path) -> None:
+    log = tmp_path / "run" / "worker_0.log"
+    log.parent.mkdir()
+    log.write_text("".join(f"epoch: 1 step: {step}, loss is {5 / step}\n" for step in range(1, 30)))
+
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "step 29" in str(app.screen.query_one("#status", Static).render()))
+        log.unlink()
+        log.parent.rmdir()
+        await until(pilot, lambda: "the logs are gone" in str(app.screen.query_one("#status", Static).render()))
+        await pilot.press("u")
+        await until(pilot, lambda: "Nothing is watched" in str(app.screen.query_one("#plot", Static).render()))
+
+    play(script, report(), start="watch", paths=["run"])
