@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -46,6 +47,7 @@ def services() -> Services:
         check=lambda targets: api.check(*targets),
         explain=explained,
         rules=_rules,
+        estimate=estimated,
         fixes=fixes,
         watch=_watch,
         ends=_ends,
@@ -78,6 +80,15 @@ def explained(text: str) -> Report:
     from doctor import api
 
     return api.explain(text)
+
+
+def estimated(config: str) -> Report:
+    """What `doctor estimate` says of a config without further options. Raises UsageError."""
+    from doctor.commands import estimate
+
+    parser = argparse.ArgumentParser()
+    estimate.configure(parser)
+    return estimate.build_report(parser.parse_args(["--", config]))
 
 
 def fixes(report: Report, chosen: Optional[Finding]) -> list[Choice]:

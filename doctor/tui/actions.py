@@ -36,6 +36,7 @@ ACTIONS = (
     Action("v", "evidence", WORDS["evidence"], "check"),
     Action("f", "fix", WORDS["fix"], "check"),
     Action("x", "filter", WORDS["filter"], "check"),
+    Action("m", "memory", WORDS["memory_key"], "check", footer=False),
     Action("g", "again", WORDS["again"], "check"),
     Action("slash", "attach", WORDS["attach"], "watch"),
     Action("o", "open", WORDS["open"], "watch", footer=False),

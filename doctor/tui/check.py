@@ -14,11 +14,11 @@ from doctor.errors import UsageError
 from doctor.escape import visible
 from doctor.finding import Finding, Severity, Text
 from doctor.report.model import Report
-from doctor.report.text import verdict
+from doctor.report.text import render, verdict
 from doctor.tui.findings import Findings
 from doctor.tui.patch import PatchScreen
 from doctor.tui.pick import PickScreen
-from doctor.tui.screens import DoctorScreen
+from doctor.tui.screens import DoctorScreen, TextScreen
 from doctor.tui.services import Choice
 from doctor.tui.words import WORDS, say
 
@@ -97,6 +97,23 @@ class CheckScreen(DoctorScreen):
             lines[0] += f"  [{say(SHOWN[self.least], self.lang)}]"
         self._say("\n".join(visible(line) for line in lines))
         self.query_one(Findings).show(shown, self.lang)
+
+    def action_memory(self) -> None:
+        targets = _targets(self.query_one("#target", Input).value)
+        if targets:
+            self.weigh(targets[0])
+        else:
+            self.tell(WORDS["no_config"])
+
+    @work(thread=True, exit_on_error=False, exclusive=True, group="weigh")
+    def weigh(self, config: str) -> None:
+        try:
+            report = self.doctor.services.estimate(config)
+        except UsageError as error:
+            self.app.call_from_thread(self.tell, Text(error.line("en"), error.line("zh")), error=True)
+            return
+        lines = "\n".join(render(report, self.lang, width=76))
+        self.app.call_from_thread(self.app.push_screen, TextScreen(say("memory_key", self.lang), lines))
 
     def action_fix(self) -> None:
         if self.report is None:

@@ -108,6 +108,22 @@ def title(text: str, limit: int = 0) -> str:
     return escape(visible(text, limit))
 
 
+class TextScreen(ModalScreen[None]):
+    """What a command says, in a window."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape,q,enter", "dismiss", "")]
+
+    def __init__(self, heading: str, text: str) -> None:
+        super().__init__()
+        self.heading = heading
+        self.text = text
+
+    def compose(self) -> ComposeResult:
+        window = VerticalScroll(Static(self.text, markup=False), id="text")
+        window.border_title = self.heading
+        yield window
+
+
 class HelpScreen(ModalScreen[None]):
     """Every key that works on the screen below."""
 

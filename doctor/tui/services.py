@@ -69,6 +69,8 @@ class Services:
     check: Callable[[list[str]], Report]
     explain: Callable[[str], Report]
     rules: Callable[[], list[Rule]]
+    #: memory, global batch and what would fit, of a config
+    estimate: Callable[[str], Report]
     #: the ways to fix the finding that is chosen, then all findings at once
     fixes: Callable[[Report, Optional[Finding]], list[Choice]]
     watch: Callable[[list[str]], RunWatch]

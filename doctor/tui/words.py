@@ -56,6 +56,8 @@ WORDS: dict[str, Text] = {
     "metric": Text("Plot", "曲线"),
     "attach": Text("Run", "训练"),
     "detach": Text("Detach (the run goes on)", "取消监控（训练继续）"),
+    "memory_key": Text("Memory and batch", "显存与 batch 估算"),
+    "no_config": Text("Give the path of a config first (/).", "请先输入配置的路径（/）。"),
     "open": Text("Open", "打开文件"),
     "next_rank": Text("Rank", "换 rank"),
     "freeze": Text("Freeze", "冻结"),
@@ -95,8 +97,8 @@ WORDS: dict[str, Text] = {
         "尚未监控任何训练。按 / 输入训练目录或日志文件，或按 o 选择。",
     ),
     "check_hint": Text(
-        "Press / and give a path, or o and pick one; g checks this machine.",
-        "按 / 输入路径，或按 o 选择；按 g 检查本机。",
+        "Press / and give a path, or o and pick one; g checks this machine, m estimates the memory of a config.",
+        "按 / 输入路径，或按 o 选择；g 检查本机，m 估算配置的显存。",
     ),
     "train_hint": Text(
         "Press / and give a YAML config or the folder of a run, or choose an example and press Enter.",

@@ -198,3 +198,38 @@ def test_a_bug_behind_a_screen_is_said_and_the_screens_stay() -> None:
         assert app.is_running
 
     play(script, start="check")
+
+
+def test_check_estimates_the_memory_of_a_config(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(CONFIG.read_text())
+
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        await pilot.press("m")
+        assert app.screen.id == "check", "without a config there is nothing to weigh"
+        app.screen.query_one("#target", Input).value = "run.yaml"
+        await pilot.press("m")
+        await until(pilot, lambda: bool(app.screen.query("#text")))
+        assert "GB" in str(app.screen.query("#text Static").first(Static).render())
+        await pilot.press("escape")
+        app.screen.query_one("#target", Input).value = "gone.yaml"
+        await pilot.press("m")
+        await until(pilot, lambda: any("gone.yaml" in note.message for note in app._notifications))
+
+    play(script, start="check")
+
+
+def test_a_file_is_picked_to_be_explained(tmp_path: Path) -> None:
+    nan = tmp_path / "a.log"
+    nan.write_text("OSError: [Errno 28] No space left on device\n")
+
+    async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
+        await pilot.press("e", "escape", "o")
+        await until(pilot, lambda: bool(app.screen.query("#pick-tree")))
+        await until(pilot, lambda: app.screen.query_one("#pick-tree").cursor_node is not None)  # type: ignore[attr-defined]
+        await until(pilot, lambda: len(app.screen.query_one("#pick-tree").root.children) > 0)  # type: ignore[attr-defined]
+        await pilot.press("end", "enter")
+        await until(pilot, lambda: app.screen.id == "explain")
+        assert app.screen.query_one("#paste", TextArea).text == "a.log"
+        await until(pilot, lambda: "LOG-SYS-002" in shown(app, "#finding-detail"))
+
+    play(script)
