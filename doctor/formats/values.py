@@ -104,7 +104,7 @@ def scan_tensor(file: BinaryIO, tensor: Tensor) -> Statistics:
         whole = len(raw) // 8 * 8
         added += int(np.frombuffer(raw[:whole], np.uint64).sum()) if whole else 0
         if form is not None:
-            bits = np.frombuffer(raw, form.bits)
+            bits = np.frombuffer(raw[: len(raw) // width * width], form.bits)
             zeros = found.zeros
             for start in range(0, bits.size, BLOCK):
                 _judge(found, form, bits[start : start + BLOCK], at + start)

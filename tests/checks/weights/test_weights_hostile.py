@@ -24,6 +24,7 @@ from weight_files import (
 
 from doctor.check import Options
 from doctor.errors import UsageError
+from doctor.formats.strategy import Cut
 from doctor.runner import judge_path
 
 SPEC = {f"model.layers.{i}.w.weight": ("F16", [4, 4]) for i in range(4)}
@@ -171,3 +172,14 @@ def test_listing_the_rules_loads_neither_numpy_nor_yaml() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
+
+
+def test_values_of_a_tensor_with_half_an_element(tmp_path: Path) -> None:
+    """What byte mutations of real files found: bytes that are no whole number of elements, heads larger than k, a
+    strategy that cuts along an axis that is not there."""
+    header = {"model.norm.weight": {"dtype": "F32", "shape": [4], "data_offsets": [0, 15]}}
+    (tmp_path / "model.safetensors").write_bytes(safetensors_bytes(header, bytes(15)))
+    judged = judge_path(tmp_path, Options(values=True))
+    assert not [outcome for outcome in judged.outcomes if outcome.state == "crashed"]
+    cut = Cut((2, 2), (7, -1))
+    assert cut.full((4, 4)) is None
