@@ -35,6 +35,8 @@ class Cut:
 
     def full(self, piece: Sequence[int]) -> Optional[tuple[int, ...]]:
         """The shape of the whole parameter whose slice has the shape `piece`; None when they do not belong together."""
+        if any(length < 1 for length in self.devices):
+            return None
         if len(self.axes) != len(piece):
             return None if self.axes else tuple(piece)
         whole = []

@@ -183,3 +183,4 @@ def test_values_of_a_tensor_with_half_an_element(tmp_path: Path) -> None:
     assert not [outcome for outcome in judged.outcomes if outcome.state == "crashed"]
     cut = Cut((2, 2), (7, -1))
     assert cut.full((4, 4)) is None
+    assert Cut((0, 2), (0, -1)).full((4, 4)) is None
