@@ -288,10 +288,17 @@ def number_for_text(plan: Plan) -> Iterator[Finding]:
     for value, _, _ in faults(plan, "number-for-text"):
         yield number_for_text.finding(
             evidence=seen(plan, value, expected="a text"),
-            fixes=(change(plan, value, str(value.raw if value.raw is not None else value.value)),),
+            fixes=(change(plan, value, _as_word(value)),),
             key=value.key,
             text=shown(value),
         )
+
+
+def _as_word(value: Value) -> str:
+    """The number as a text; of a number type its name, by the bits that were written."""
+    if value.name.endswith(("_dtype", "_type")) and value.value in (16, 32):
+        return f"float{value.value}"
+    return str(value.raw if value.raw is not None else value.value)
 
 
 @check(

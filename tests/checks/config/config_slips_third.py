@@ -43,7 +43,8 @@ def foreign_comment(page: Page, rng: random.Random) -> Iterator[Optional[Found]]
 @kind(CONFIG, 3)
 def second_document(page: Page, rng: random.Random) -> Iterator[Optional[Found]]:
     names = [name for name in RUN if name in page.blocks and page.blocks[name].indent == 2 and "." not in name]
-    starts = [page.blocks[name].header for name in names if page.blocks[name].header > 1]
+    content = next(number for number, row in enumerate(page.rows, 1) if row.strip() and not row.startswith("#"))
+    starts = [page.blocks[name].header for name in names if page.blocks[name].header > content]
     if starts and not re.search(r"[*]\w", page.text):
         line = rng.choice(starts)
         rows = list(page.rows)

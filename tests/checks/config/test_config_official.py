@@ -239,7 +239,7 @@ def test_slips_of_the_pen_are_named_where_they_are(series: int, officials: tuple
             found = [finding for finding in _judge(item, slip.text) if _told(finding) not in before[item.path]]
             if not any(_names(finding, slip) for finding in found) and (name, item.name) not in MISSED:
                 missed.append(f"{item.release}/{item.name} {name}: {slip.note} (line {sorted(slip.lines)})")
-    assert total >= 100
+    assert total >= 80
     assert len(missed) <= 0.005 * total, f"{len(missed)} of {total} missed: " + "; ".join(missed)
 
 
@@ -256,7 +256,7 @@ def _names(finding: Finding, slip: Slip) -> bool:
     )
 
 
-def _slips_of(name: str, pages: list[tuple[Official, Page]], each: int = 6) -> Iterator[tuple[Official, Slip]]:
+def _slips_of(name: str, pages: list[tuple[Official, Page]], each: int = 4) -> Iterator[tuple[Official, Slip]]:
     """Slips of one kind, taken from one release after the other."""
     rng = random.Random(f"{SEED}{name}")
     order = list(pages)
