@@ -262,6 +262,8 @@ class TrainingArguments:
     skip_steps: tuple[int, ...] = setting((), Many(_COUNT), "skip_batches")
     eval_steps: int = setting(0, _SIZE)
     logging_steps: int = setting(1, _COUNT)
+    #: look in each step whether it did what it ought to (`doctor.trainer.monitors`)
+    monitors: bool = setting(True, Flag())
     mode: str = setting("graph", Choice(("graph", "pynative"), {"0": "graph", "1": "pynative"}, "CFG-CTX-001"))
     jit_level: str = setting("O0", Choice(("O0", "O1"), rule="CFG-CTX-009"))
     device_target: str = setting("auto", Choice(("auto", "CPU", "Ascend"), rule="CFG-CTX-002"))

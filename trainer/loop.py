@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Optional
 
 import numpy as np
@@ -18,6 +19,7 @@ from doctor.trainer.config import RunConfig
 from doctor.trainer.data.batches import Batch, Batches
 from doctor.trainer.evaluation import Evaluation
 from doctor.trainer.models.decoder import IGNORED, CausalLM, LanguageModelLoss
+from doctor.trainer.monitors import Monitors, structure
 from doctor.trainer.progress import Mean, Progress
 from doctor.trainer.runfolder import Journal, RunFolder
 from doctor.trainer.saving import Saver
@@ -75,6 +77,7 @@ class Loop:
         self.saver = Saver(config, network, self.stepper.optimizer, folder, journal)
         self.evaluation: Optional[Evaluation] = None
         self.callbacks: tuple[Callback, ...] = ()
+        self.monitors: Optional[Monitors] = None
         self._epoch, self._interval = Mean(), Mean()
         self._eval_loss: Optional[float] = None
         self._step_times: list[float] = []
@@ -91,6 +94,7 @@ class Loop:
         """Trains to the last step. Raises Stopped, after saving, when SIGTERM or SIGINT came."""
         for callback in self.callbacks:
             callback.begin(self.total)
+        self._watch()
         try:
             with self.stop.heard():
                 stream = self.batches.start(self.progress.epoch, self.progress.batch)
@@ -104,6 +108,21 @@ class Loop:
         finally:
             for callback in self.callbacks:
                 callback.end(self.progress.step)
+
+    def _watch(self) -> None:
+        """Monitors of the steps from here on, with the weights and moments as they are now."""
+        if not self.args.monitors:
+            return
+        structure(self.network, self._alarm)
+        shadow = self.stepper.shadow()
+        # Its own schedule: that of the stepper is one of the things watched.
+        schedule = replace(self.schedule)
+        known = self.config.dataset.shift_labels != "never"
+        grain = 1e-3 if self.args.mixed_precision == "O3" else 1.2e-7
+        self.monitors = Monitors(self.args, schedule, shadow, self._alarm, grain, known)
+
+    def _alarm(self, kind: str, words: str) -> None:
+        self.journal.say(f"monitor {kind}: step {self.progress.step + 1}: {words}", "ERROR")
 
     def _one(self, stream: Iterator[Batch]) -> None:
         begun = time.perf_counter()
@@ -123,7 +142,12 @@ class Loop:
             self.scaler.value,
             self.progress.updates,
         )
+        scale = self.scaler.value
         self.scaler.update(outcome.overflow)
+        if self.monitors is not None and outcome.seen is not None:
+            self.monitors.batches(taken, self.batches.per_epoch)
+            updates = self.progress.updates
+            self.monitors.step(outcome.seen, outcome.rate, scale, updates, outcome.applied, outcome.grad_norm)
         done = time.perf_counter()
         self.progress.step += 1
         self.progress.updates += int(outcome.applied)

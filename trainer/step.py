@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 import mindspore as ms
 import numpy as np
 from mindspore import Parameter, ParameterTuple, Tensor, nn, ops
 
 from doctor.trainer.arguments import TrainingArguments
+from doctor.trainer.monitors import Seen, Shadow
+from doctor.trainer.probes import Elements, places
 from doctor.trainer.schedule import Schedule
 
 
@@ -83,11 +85,14 @@ class AdamW(nn.Cell):  # type: ignore[misc]
 
 
 class Measure(nn.Cell):  # type: ignore[misc]
-    """Gradient norm over all parameters and the factor that unscales and clips: max_norm / max(norm, max_norm)."""
+    """Gradient norm over all parameters, the factor that unscales and clips: max_norm / max(norm, max_norm), and, where
+    `watched`, the squared norm of each gradient as a vector."""
 
-    def __init__(self, max_norm: float) -> None:
+    def __init__(self, max_norm: float, watched: bool) -> None:
         super().__init__()
         self.max_norm = max_norm
+        self.watched = watched
+        self.stack = ops.Stack()
         self.total = ops.ReduceSum()
         self.square = ops.Square()
         self.sqrt = ops.Sqrt()
@@ -96,15 +101,36 @@ class Measure(nn.Cell):  # type: ignore[misc]
 
     def construct(self, gradients: Any, scale: Any) -> Any:
         squares = 0.0
+        parts: Any = ()
         for gradient in gradients:
             # The square of a scaled FP16 gradient would leave FP16's range: always summed in FP32. Rows first: the sum
             # over all axes at once is one scalar loop on the CPU back end, twenty times slower.
             square = self.square(self.cast(gradient, ms.float32))
-            squares = squares + self.total(self.total(square, -1))
+            part = self.total(self.total(square, -1))
+            squares = squares + part
+            if self.watched:
+                parts += (part,)
         norm = self.sqrt(squares) / scale
+        vector = self.stack(parts) if self.watched else norm
         if self.max_norm > 0:
-            return norm, self.max_norm / self.maximum(norm, self.max_norm) / scale
-        return norm, 1.0 / scale
+            return norm, self.max_norm / self.maximum(norm, self.max_norm) / scale, vector
+        return norm, 1.0 / scale, vector
+
+
+class _Watched(nn.Cell):  # type: ignore[misc]
+    """Squared norms, and elements of gradients and weights, one after the other; the norm alone where not `watched`."""
+
+    def __init__(self, parameters: Sequence[Parameter], watched: bool) -> None:
+        super().__init__(auto_prefix=False)
+        self.watched = watched
+        self.parameters = ParameterTuple(parameters)
+        self.elements = Elements(parameters)
+        self.join = ops.Concat()
+
+    def construct(self, squares: Any, gradients: Any) -> Any:
+        if not self.watched:
+            return squares
+        return self.join((squares, self.elements(gradients), self.elements(self.parameters)))
 
 
 class _ScaledLoss(nn.Cell):  # type: ignore[misc]
@@ -138,28 +164,32 @@ class FusedStep(nn.Cell):  # type: ignore[misc]
         super().__init__(auto_prefix=False)
         self.gradients = _Gradients(loss, optimizer.parameters)
         self.optimizer = optimizer
-        self.measure = Measure(args.max_grad_norm)
+        self.measure = Measure(args.max_grad_norm, args.monitors)
+        self.watched = _Watched(optimizer.parameters, args.monitors)
         self.guarded = guarded
         self.finite = ops.IsFinite()
 
     def construct(self, ids: Any, labels: Any, share: Any, scale: Any, rate: Any, epsilon: Any, decay: Any) -> Any:
         value, gradients = self.gradients(ids, labels, share, scale)
-        norm, factor = self.measure(gradients, scale)
+        norm, factor, squares = self.measure(gradients, scale)
         if self.guarded:
             if self.finite(norm):
                 self.optimizer(gradients, factor, rate, epsilon, decay)
         else:
             self.optimizer(gradients, factor, rate, epsilon, decay)
-        return value, norm
+        return value, norm, self.watched(squares, gradients)
 
 
 class Gather(nn.Cell):  # type: ignore[misc]
-    """Adds the gradients of one micro batch to `sums`."""
+    """Adds the gradients of one micro batch to `sums`; where `watched`, also shows elements of both."""
 
-    def __init__(self, loss: nn.Cell, parameters: ParameterTuple) -> None:
+    def __init__(self, loss: nn.Cell, parameters: ParameterTuple, watched: bool) -> None:
         super().__init__(auto_prefix=False)
         self.gradients = _Gradients(loss, parameters)
         self.sums = _zeros_like(parameters, "gradient_sum")
+        self.watched = watched
+        self.elements = Elements(parameters)
+        self.join = ops.Concat()
         self.add = ops.AssignAdd()
         self.cast = ops.Cast()
         self.count = len(parameters)
@@ -168,7 +198,9 @@ class Gather(nn.Cell):  # type: ignore[misc]
         value, gradients = self.gradients(ids, labels, share, scale)
         for i in range(self.count):
             self.add(self.sums[i], self.cast(gradients[i], ms.float32))
-        return value
+        if not self.watched:
+            return value, value
+        return value, self.join((self.elements(gradients), self.elements(self.sums)))
 
 
 class Apply(nn.Cell):  # type: ignore[misc]
@@ -178,7 +210,8 @@ class Apply(nn.Cell):  # type: ignore[misc]
         super().__init__(auto_prefix=False)
         self.sums = sums
         self.optimizer = optimizer
-        self.measure = Measure(args.max_grad_norm)
+        self.measure = Measure(args.max_grad_norm, args.monitors)
+        self.watched = _Watched(optimizer.parameters, args.monitors)
         self.guarded = guarded
         self.finite = ops.IsFinite()
         self.assign = ops.Assign()
@@ -186,15 +219,16 @@ class Apply(nn.Cell):  # type: ignore[misc]
         self.count = len(sums)
 
     def construct(self, scale: Any, rate: Any, epsilon: Any, decay: Any) -> Any:
-        norm, factor = self.measure(self.sums, scale)
+        norm, factor, squares = self.measure(self.sums, scale)
         if self.guarded:
             if self.finite(norm):
                 self.optimizer(self.sums, factor, rate, epsilon, decay)
         else:
             self.optimizer(self.sums, factor, rate, epsilon, decay)
+        watched = self.watched(squares, self.sums)
         for i in range(self.count):
             self.assign(self.sums[i], self.zeros(self.sums[i]))
-        return norm
+        return norm, watched
 
 
 def _zeros_like(parameters: Sequence[Parameter], prefix: str) -> ParameterTuple:
@@ -207,11 +241,13 @@ def _zeros_like(parameters: Sequence[Parameter], prefix: str) -> ParameterTuple:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a step came to. `applied` is False when the update was dropped for overflow."""
+    """What a step came to. `applied` is False when the update was dropped for overflow; `rate` is that of the update."""
 
     loss: float
     grad_norm: float
     applied: bool
+    rate: float = 0.0
+    seen: Optional[Seen] = None
 
     @property
     def overflow(self) -> bool:
@@ -231,25 +267,44 @@ class Stepper:
         if self.micro_batches == 1:
             self.fused = FusedStep(loss, self.optimizer, args, guarded)
         else:
-            self.gather = Gather(loss, self.optimizer.parameters)
+            self.gather = Gather(loss, self.optimizer.parameters, args.monitors)
             self.apply = Apply(self.gather.sums, self.optimizer, args, guarded)
 
     def run(self, batches: Sequence[tuple[Any, Any]], share: float, scale: float, updates: int) -> Outcome:
         """One update from micro batches of (ids, labels); `updates` counts those done before."""
-        rates = Rates.of(self.args, self.schedule.at(updates), updates + 1)
+        rate = self.schedule.at(updates)
+        rates = Rates.of(self.args, rate, updates + 1)
         numbers = [_scalar(value) for value in (scale, rates.rate, rates.epsilon, rates.decay)]
         part = _scalar(share)
+        total, parts = 0.0, []
         if self.micro_batches == 1:
             ids, labels = batches[0]
-            loss, norm = self.fused(Tensor(ids), Tensor(labels), part, *numbers)
+            loss, norm, watched = self.fused(Tensor(ids), Tensor(labels), part, *numbers)
             total = float(loss.asnumpy())
         else:
-            total = 0.0
             for ids, labels in batches:
-                total += float(self.gather(Tensor(ids), Tensor(labels), part, numbers[0]).asnumpy())
-            norm = self.apply(*numbers)
+                loss, added = self.gather(Tensor(ids), Tensor(labels), part, numbers[0])
+                total += float(loss.asnumpy())
+                parts.append(added)
+            norm, watched = self.apply(*numbers)
         grad_norm = float(norm.asnumpy())
-        return Outcome(total, grad_norm, bool(np.isfinite(grad_norm)) or not self.guarded)
+        seen = None
+        if self.args.monitors:
+            squares, gradients, weights = np.split(watched.asnumpy(), 3)
+            seen = Seen(squares, gradients, weights, tuple(np.split(added.asnumpy(), 2) for added in parts))
+        return Outcome(total, grad_norm, bool(np.isfinite(grad_norm)) or not self.guarded, rate, seen)
+
+    def shadow(self) -> Shadow:
+        """The present state of the elements that the steps show."""
+        weights = self.optimizer.parameters
+        at = places(weights)
+
+        def elements(tensors: Any) -> Any:
+            return np.array([float(item.asnumpy()[place]) for item, place in zip(tensors, at)])
+
+        decayed = np.array([decays(item.name, item) for item in weights])
+        moments = elements(self.optimizer.m), elements(self.optimizer.v)
+        return Shadow(tuple(item.name for item in weights), decayed, elements(weights), *moments)
 
 
 def _scalar(value: float) -> Tensor:

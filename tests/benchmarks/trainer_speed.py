@@ -1,9 +1,13 @@
 """Speed of the trainer beside Hugging Face's LLaMA on torch: the same model, the same cores, in turns, in one run.
 
     python tests/benchmarks/trainer_speed.py --torch /path/to/venv/bin/python [--rounds 3] [--compile] [--profile]
+        [--mindformers /path/to/venv/bin/python --mindformers-runner DIR]
+    python tests/benchmarks/trainer_speed.py --monitors
 
-The peer's interpreter needs torch, transformers and psutil. Each round starts one process of each; the fastest step
-of all rounds counts, CPU time of a step beside it, because other work on the machine only ever slows a step down.
+The peers' interpreters need torch and transformers, and MindFormers 1.8.0; DIR holds a `run.py`, a `mkdata.py` and a
+`tiny_llama.yaml` that make it train on a CPU. Each round starts one process of each; the fastest step of all rounds
+counts, CPU time of a step beside it, because other work on the machine only ever slows a step down. `--monitors` compares
+steps with and without monitors, one after the other in one process.
 """
 
 from __future__ import annotations
@@ -11,10 +15,15 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import os
+import re
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +61,20 @@ print(json.dumps({"rows": rows, "rss": resource.getrusage(resource.RUSAGE_SELF).
 """
 
 
-def stepper() -> Any:
-    """Our compiled step of that model with one batch, ready to run."""
+def stepper(monitors: bool = True) -> Any:
+    """Our compiled step of that model with one batch, ready to run, monitors included."""
     import numpy as np
 
     from doctor.trainer import runtime
 
     runtime.start("CPU")
     from doctor.trainer.arguments import TrainingArguments
+    from doctor.trainer.data.batches import Batch
     from doctor.trainer.fields import Place
     from doctor.trainer.models.config import ModelConfig
     from doctor.trainer.models.decoder import CausalLM, LanguageModelLoss, initialise
     from doctor.trainer.models.families import named
+    from doctor.trainer.monitors import Monitors
     from doctor.trainer.schedule import Schedule
     from doctor.trainer.step import Stepper
 
@@ -71,17 +82,24 @@ def stepper() -> Any:
     network = CausalLM(config, BATCH, LENGTH)
     network.set_train()
     initialise(network, config, 0)
-    args = TrainingArguments(learning_rate=1e-3)
-    made = Stepper(network, LanguageModelLoss(network), args, Schedule("constant", 1e-3, 0.0, 0, 1), guarded=False)
+    args = TrainingArguments(learning_rate=1e-3, monitors=monitors)
+    schedule = Schedule("constant", 1e-3, 0.0, 0, 1)
+    made = Stepper(network, LanguageModelLoss(network), args, schedule, guarded=False)
+    watch = Monitors(args, schedule, made.shadow(), lambda kind, words: print(kind, words)) if monitors else None
     random = np.random.default_rng(0)
     ids = random.integers(0, config.vocab_size, (BATCH, LENGTH + 1)).astype(np.int32)
-    batch = [(np.ascontiguousarray(ids[:, :-1]), np.ascontiguousarray(ids[:, 1:]))]
-    return lambda update: made.run(batch, 1 / (BATCH * LENGTH), 1.0, update)
+    batch = Batch(np.ascontiguousarray(ids[:, :-1]), np.ascontiguousarray(ids[:, 1:]), 0, 0)
+
+    def run(update: int) -> None:
+        outcome = made.run([(batch.ids, batch.labels)], 1 / (BATCH * LENGTH), 1.0, update)
+        if watch is not None:
+            watch.batches([replace(batch, index=update)], per_epoch=1)
+            watch.step(outcome.seen, outcome.rate, 1.0, update, outcome.applied, outcome.grad_norm)
+
+    return run
 
 
 def ours(steps: int) -> dict[str, Any]:
-    import resource
-
     run = stepper()
     rows = []
     for update in range(steps):
@@ -89,6 +107,58 @@ def ours(steps: int) -> dict[str, Any]:
         run(update)
         rows.append((time.perf_counter() - wall, time.process_time() - cpu))
     return {"rows": rows, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+def monitors(rounds: int) -> None:
+    """Steps with and without monitors in turns: the median of the differences of neighbours, and the fastest of each."""
+    runs = {True: stepper(True), False: stepper(False)}
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for update in range(WARM + rounds):
+        for watched in (True, False) if update % 2 else (False, True):
+            begun = time.process_time(), time.perf_counter()
+            runs[watched](update)
+            if update >= WARM:
+                times[watched].append(time.perf_counter() - begun[1])
+    plain, watched = min(times[False]), min(times[True])
+    difference = statistics.median(a - b for a, b in zip(times[True], times[False]))
+    print(f"step {plain * 1000:.1f} ms, with monitors {watched * 1000:.1f} ms ({watched / plain - 1:+.2%});")
+    print(f"median difference of neighbours {difference * 1000:+.2f} ms ({difference / plain:+.2%}); goal 1 %")
+
+
+def mindformers(python: str, runner: Path, steps: int) -> dict[str, Any]:
+    """The same model in MindFormers on the CPU, from the step times that it logs."""
+    settings = {
+        "hidden_size": SIZES["hidden_size"],
+        "num_layers": SIZES["num_hidden_layers"],
+        "num_heads": SIZES["num_attention_heads"],
+        "n_kv_heads": SIZES["num_key_value_heads"],
+        "vocab_size": SIZES["vocab_size"],
+        "intermediate_size": SIZES["intermediate_size"],
+        "seq_length": LENGTH,
+        "batch_size": BATCH,
+    }
+    with tempfile.TemporaryDirectory() as name:
+        data = str(Path(name) / "speed.mindrecord")
+        sizes = [str(LENGTH), str(SIZES["vocab_size"]), str(BATCH * steps), data]
+        environment = {**os.environ, "PYTHONPATH": str(runner), "OMP_NUM_THREADS": str(os.cpu_count())}
+        subprocess.run([python, str(runner / "mkdata.py"), *sizes], check=True, env=environment, capture_output=True)
+        words = [f"model.model_config.{key}={value}" for key, value in settings.items()]
+        words += [f"train_dataset.data_loader.dataset_dir={data}", "runner_wrapper.scale_sense=1.0"]
+        words += [
+            f"train_dataset_task.dataset_config.data_loader.dataset_dir={data}",
+            "callbacks=[{'type':'MFLossMonitor'}]",
+        ]
+        command = [python, str(runner / "run.py"), str(runner / "tiny_llama.yaml"), *words]
+        begun = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(
+            command, cwd=name, env=environment, capture_output=True, text=True, timeout=1800, check=False
+        )
+    found = [int(item) / 1000 for item in re.findall(r"per_step_time: (\d+)ms", done.stdout + done.stderr)]
+    if len(found) <= WARM:
+        raise SystemExit(f"MindFormers trained nothing: {(done.stderr or done.stdout)[-400:]}")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = (used.ru_utime + used.ru_stime - begun.ru_utime - begun.ru_stime) / len(found)
+    return {"rows": [(seconds, cpu) for seconds in found], "rss": used.ru_maxrss / 1024}
 
 
 def profile() -> None:
@@ -127,11 +197,17 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="torch.compile as well")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--mindformers", help="interpreter with MindFormers 1.8.0")
+    parser.add_argument("--mindformers-runner", type=Path, help="folder with what makes it train on a CPU")
+    parser.add_argument("--monitors", action="store_true", help="what monitors cost, instead")
     parser.add_argument("--profile", action="store_true", help="also show where our step goes")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
         print(json.dumps(ours(args.steps)))
+        return
+    if args.monitors:
+        monitors(args.steps * args.rounds)
         return
     runs = {"doctor": [sys.executable, __file__, "--child", "--steps", str(args.steps)]}
     if args.torch:
@@ -144,6 +220,9 @@ def main() -> None:
     for _ in range(args.rounds):
         for name, command in runs.items():
             seen[name].append(child(command))
+        if args.mindformers:
+            found = mindformers(args.mindformers, args.mindformers_runner.resolve(), args.steps)
+            seen.setdefault("MindFormers", []).append(found)
     print(f"{'':<16}{'step ms':>9}{'CPU ms':>9}{'tokens/s':>10}{'RSS MB':>9}{'doctor is':>11}")
     fastest: dict[str, float] = {}
     for name, results in seen.items():
