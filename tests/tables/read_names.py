@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import sys
+import warnings
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -39,7 +40,10 @@ KINDS = {
 def registered(code: str) -> Iterator[tuple[str, str]]:
     """Kind and name of every class or function that a module registers, by its alias where it has one."""
     kinds = {member: kind for kind, member in KINDS.items()}
-    for node in ast.walk(ast.parse(code)):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some modules have odd escapes in their texts
+        tree = ast.parse(code)
+    for node in ast.walk(tree):
         if not isinstance(node, (ast.ClassDef, ast.FunctionDef)):
             continue
         for item in node.decorator_list:
