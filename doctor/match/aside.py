@@ -21,8 +21,13 @@ _QUOTED = re.compile(
     rb"|^\s*(?:#|//|> )\s*\S"
     # the first cell of a table of codes; a setting of a shell; what a change or a release mends
     rb"|^\s*\|\s*`?(?:E[A-Z0-9]\d{4}|[1-5]\d{5}|0x\w+|[A-Z]\w+Error)`?\s*\|"
+    # source code and its descriptions; headings of questions, of known faults and of changes
+    rb"|^\s*(?:print|logg?(?:er|ing)\.\w+)\(f?[\"']|^\s*\w+ = f?[\"']|^\s*\"\"\"|^\s*:raises?\b|^\s*(?:\* ?)?@(?:exception|throws?)\b"
+    rb"|^\s*(?:Q\d*|Known issues?|Subject|(?:feat|fix|chore|docs|refactor|test|perf)(?:\(.{1,30}\))?): |^\W{0,4}[Cc]loses #\d"
     rb"|^\s*export \w+=|^\W{0,4}(?:(?i:bug ?)?[Ff]ix(?:ed|es)?\b|[Rr]elease notes?\b|[Nn]o longer raises|commit [0-9a-f]{7,40} |\xe4\xbf\xae\xe5\xa4\x8d)"
 )
+#: how compilers and linkers warn
+_COMPILER_WARNS = re.compile(rb"^(?:\S{1,120}: )?warning: ")
 #: a line of source code that stands alone, not under the frame of a traceback
 _SOURCE = re.compile(rb"""^\s*(?:assert\s.{1,200},\s*f?["']|except\s.{1,80}:)""")
 #: what a program says that it got over
@@ -112,10 +117,8 @@ def _only_warns(hit: Hit, pack: Pack) -> bool:
     if rule is None or rule.match is None or rule.match.level != "error":
         return False
     warns = (
-        hit.setting.own_level
-        and hit.setting.level == "WARNING"
-        and (_ERROR_WITHIN.search(hit.text) is None or _HANDLED.search(hit.text) is not None)
-    )
+        (hit.setting.own_level and hit.setting.level == "WARNING") or _COMPILER_WARNS.match(hit.text) is not None
+    ) and (_ERROR_WITHIN.search(hit.text) is None or _HANDLED.search(hit.text) is not None)
     return warns and rule.rule.severity.at_least(Severity.WARNING)
 
 

@@ -26,7 +26,7 @@ _DECIMAL = re.compile(r"\d+\.\d+")
 
 #: what questions do not have: times, levels, values after a colon or equals sign, paths, code, brackets, long numbers
 _LOG = re.compile(
-    r"\d\d:\d\d|\b(?:ERROR|WARNING|INFO|CRITICAL)\b|[:=] ?[^\s?]|[{}<>|\[\]();$]|/\w+/|\.(?:py|cc|cpp|so|h)\b"
+    r"^(?:\?\?| ?[MADRCU]{1,2} ) ?\S+$|\d\d:\d\d|\b(?:ERROR|WARNING|INFO|CRITICAL)\b|[:=] ?[^\s?]|[{}<>|\[\]();$]|/\w+/|\.(?:py|cc|cpp|so|h)\b"
     r"|0x[0-9a-f]{4,}|\bE[A-Z1-9]\d{4}\b|\d{5,}|\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|\b\w+(?:Error|Exception)\b"
 )
 
@@ -65,7 +65,7 @@ _COMPLAINS = re.compile(
 #: how a program, or a person who is content, says that all is as it should be
 _REASSURES = re.compile(
     r"\b(?:enabled?|finish\w*|success\w*|complet\w*|passed|ready|normal(?! user)\w*|as expected|by design|on demand|automatic\w*|adjusted|saved|resumes|restarted|well"
-    r"|matches|follows|because|not involved|were kept|was kept|is on|are on|is checked|are logged|are skipped|are dropped|may take|will be|starts now|no longer)\b"
+    r"|matches|follows|because|not involved|were kept|was kept|is on|are on|is checked|are logged|are skipped|are dropped|may take|may be|then (?:falls|drops|settles)|will be|starts now|no longer)\b"
     r"|成功|(?<![未没])完成|通过|(?<!不)正常|充足|请耐心|已保存|已恢复|就绪|会比较",
     re.IGNORECASE | re.ASCII,
 )
