@@ -40,12 +40,17 @@ async def replay(path: str, lines: int) -> None:
         await pilot.pause()
         print(f"first paint after {STARTED + time.perf_counter() - BEGAN:.2f} s (with the making of the log left out)")
         shown = -1
-        while shown < lines:
+        while True:
             await asyncio.sleep(0.5)
-            last = app.watching.view.last
-            if last is not None and last.at is not None and last.at * 10 // lines > shown * 10 // lines:
-                shown = last.at
-                print(f"step {shown:>9}  {process.memory_info().rss / 2**20:6.1f} MB")
+            feed = app.watching.feed
+            # of a long log the end is shown first, and how much of the whole was read
+            share = feed.share if feed.share is not None or feed.state == "waiting" else 1.0
+            if share is not None and int(share * 10) > shown:
+                shown = int(share * 10)
+                print(f"{share:4.0%} read  {process.memory_info().rss / 2**20:6.1f} MB")
+            if share == 1.0:
+                break
+        assert feed.view.last is not None and feed.view.last.at == lines
         assert "step" in str(app.screen.query_one("#status", Static).render())
 
 
