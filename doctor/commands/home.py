@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ NPU_SMI = 10
 
 def run(lang: str, start: str = "home", paths: Optional[Sequence[str]] = None) -> int:
     """Opens the TUI on the screen `start`. Gives the exit code."""
+    gc.disable()  # to start makes many objects and hardly a cycle; the application enables it again
     from doctor.tui.app import DoctorApp
 
     app = DoctorApp(services(), lang, start, paths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Optional
@@ -24,6 +25,8 @@ from doctor.tui.steering import QuitScreen
 from doctor.tui.train import TrainScreen
 from doctor.tui.watch import WatchScreen
 
+#: seconds after which all that belongs to the start has been made
+STARTED = 2.0
 DARK, LIGHT = "textual-dark", "textual-light"
 
 
@@ -63,6 +66,7 @@ class DoctorApp(App[None]):
         for name, screen in self.rooms.items():
             self.install_screen(screen, name)
         self.push_screen(self.start)
+        self.set_timer(STARTED, gc.enable)
         if self.paths:
             self.watch_paths(self.paths)
 
