@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 
 #: run folders listed on the first screen, newest first
 RECENT = 8
-#: seconds that npu-smi may take
-NPU_SMI = 10
 
 
 def run(lang: str, start: str = "home", paths: Optional[Sequence[str]] = None) -> int:
@@ -167,24 +163,14 @@ def meters() -> list[Meter]:
 
 def _device_meters() -> list[Meter]:
     """Device memory by npu-smi. A tool that is missing, hangs or fails gives none."""
-    tool = shutil.which("npu-smi")
-    if tool is None:
-        return []
-    from doctor.checks.environment.sources.npu_smi import parse_info
+    from doctor.session.cards import ask
     from doctor.tui.meters import Meter
 
-    try:
-        told = subprocess.run(
-            [tool, "info"], capture_output=True, timeout=NPU_SMI, check=False, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return []
     found = []
-    for row in parse_info(told.stdout.decode("utf-8", "replace")).devices:
-        used, total = row.get("memory_used_mb"), row.get("memory_total_mb")
-        if isinstance(used, (int, float)) and isinstance(total, (int, float)) and total > 0:
-            label = f"NPU{row.get('npu_id', '?')}"
-            found.append(Meter(label, used / total, f"{used / 1024:.0f}/{total / 1024:.0f} GB"))
+    for card in ask() or ():
+        used, total = card.memory_used_mb, card.memory_total_mb
+        if used is not None and total:
+            found.append(Meter(f"NPU{card.npu_id}", used / total, f"{used / 1024:.0f}/{total / 1024:.0f} GB"))
     return found
 
 

@@ -26,6 +26,25 @@ ROOM = 1.05
 
 
 @dataclass(frozen=True)
+class Card:
+    """An NPU as npu-smi lists it: its health in npu-smi's word, device memory in MB. Unknown is None."""
+
+    npu_id: int
+    chip_id: Optional[int] = None
+    health: Optional[str] = None
+    memory_used_mb: Optional[int] = None
+    memory_total_mb: Optional[int] = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.npu_id, self.chip_id or 0
+
+    @property
+    def label(self) -> str:
+        return f"NPU {self.npu_id}" + (f" chip {self.chip_id}" if self.chip_id else "")
+
+
+@dataclass(frozen=True)
 class HostSample:
     """One look at the machine. Bytes and seconds; unknown is None."""
 
@@ -37,20 +56,28 @@ class HostSample:
     disk_free: Optional[int] = None
     #: size of the newest checkpoint below `disk_path`
     checkpoint: Optional[int] = None
+    #: what npu-smi listed; None when it was not asked or gave no answer
+    cards: Optional[tuple[Card, ...]] = None
 
 
 class Host:
-    """RUN-HOST-001 memory grows, RUN-HOST-002 the next checkpoint does not fit, RUN-HOST-003 workers above the cores."""
+    """RUN-HOST-001 memory grows, RUN-HOST-002 the next checkpoint does not fit, RUN-HOST-003 workers above the cores,
+    RUN-HOST-004 a card is no longer healthy, RUN-HOST-005 a card is no longer there."""
 
-    rules = ("RUN-HOST-001", "RUN-HOST-002", "RUN-HOST-003")
+    rules = ("RUN-HOST-001", "RUN-HOST-002", "RUN-HOST-003", "RUN-HOST-004", "RUN-HOST-005")
 
     def __init__(self, facts: RunFacts) -> None:
         self.facts = facts
         self.memory: deque[tuple[float, int]] = deque(maxlen=WINDOW)
         self.opened: dict[str, Alarm] = {}
+        #: the cards that have been seen healthy since the run is watched
+        self._well: dict[tuple[int, int], Card] = {}
+        #: those that were ill, and that were missing, at the last look
+        self._ill: dict[tuple[int, int], Card] = {}
+        self._missing: dict[tuple[int, int], Card] = {}
 
     def feed(self, sample: HostSample) -> Sequence[Alarm]:
-        return [*self._memory(sample), *self._disk(sample), *self._workers(sample)]
+        return [*self._memory(sample), *self._disk(sample), *self._workers(sample), *self._cards(sample)]
 
     def _memory(self, sample: HostSample) -> Sequence[Alarm]:
         used, total = sample.memory_used, sample.memory_total
@@ -100,6 +127,43 @@ class Host:
             ("cores", cores),
         )
 
+    def _cards(self, sample: HostSample) -> Sequence[Alarm]:
+        """What was ill when the watch began is for ``doctor check``; a fault counts when it stands at two looks."""
+        cards = sample.cards
+        if cards is None:
+            return QUIET
+        listed = {card.place for card in cards}
+        ill = {card.place: card for card in cards if card.place in self._well and _is_ill(card.health)}
+        missing = {place: card for place, card in self._well.items() if place not in listed}
+        self._well.update((card.place, card) for card in cards if (card.health or "").upper() == "OK")
+        fresh, gone = sorted(ill.keys() & self._ill.keys()), sorted(missing.keys() & self._missing.keys())
+        self._ill, self._missing = ill, missing
+        said: list[Alarm] = []
+        if fresh:
+            card = ill[fresh[0]]
+            said += self._open(
+                "RUN-HOST-004",
+                Evidence(
+                    "command", "npu-smi info", text=f"{card.label}: {card.health}", observed=card.health, expected="OK"
+                ),
+                ("card", card.label),
+                ("health", card.health or "?"),
+                ("npu", card.npu_id),
+            )
+        elif not ill:
+            said += self._end("RUN-HOST-004")
+        if gone:
+            names = ", ".join(missing[place].label for place in gone)
+            said += self._open(
+                "RUN-HOST-005",
+                Evidence("command", "npu-smi info", text=names, observed=len(listed), expected=len(listed) + len(gone)),
+                ("card", names),
+                ("listed", len(listed)),
+            )
+        elif not missing:
+            said += self._end("RUN-HOST-005")
+        return said
+
     def _open(self, rule: str, evidence: Evidence, *values: tuple[str, object]) -> Sequence[Alarm]:
         if rule in self.opened:
             return QUIET
@@ -111,6 +175,11 @@ class Host:
         if opened is None:
             return QUIET
         return (Alarm("resolved", rule, None, opened.evidence, opened.values, Severity.INFO),)
+
+
+def _is_ill(health: Optional[str]) -> bool:
+    """`Warning` comes and goes with temperature and stops no run."""
+    return (health or "").upper() in ("ALARM", "CRITICAL")
 
 
 def _size(value: float) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
 
 from doctor.records.follow import Follower
 from doctor.records.record import Chunk
+from doctor.session.cards import CardWatch
 from doctor.session.diagnosis import DiagnosisSession
 from doctor.session.incidents import Event
 from doctor.session.reading import end_record, settle
@@ -36,6 +38,7 @@ class RunWatch:
         self.paths = [Path(path) for path in paths]
         self.follower = Follower(paths, state)
         self._ticked = self._next_look = self._sampled = 0.0
+        self._cards = CardWatch()
         self._written_at = time.monotonic()
         self._writer_seen = False
         self._writer_gone = False
@@ -68,7 +71,8 @@ class RunWatch:
         if self._writer_seen and not self._writer_gone and now - self._sampled >= SAMPLE:
             # The run is on this machine: someone here writes its logs.
             self._sampled = now
-            events.extend(self.session.host(sample(self.paths, now)))
+            looked = replace(sample(self.paths, now), cards=self._cards.take(now))
+            events.extend(self.session.host(looked))
         return events
 
     def _stopped_between(self, now: float) -> None:
