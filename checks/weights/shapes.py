@@ -95,6 +95,14 @@ def mismatch(subject: Weights) -> Iterator[Finding]:
         )
         name = member.tensor.name if member is not None else difference.symbol
         yield mismatch.finding(
+            Text(
+                "{field} is {expected} in {source}, the weights have {size} ({names} and those like it). Loading stops "
+                "with 'should have the same shape'.",
+                "{source} 中 {field} 为 {expected}，而权重中是 {size}（{names_zh} 等）。加载会报 should have the same shape 并中止。",
+            ),
+            field=found.expected.key(FIELDS.get(difference.symbol, (difference.symbol,))).rpartition(".")[2],
+            source=source(found),
+            size=difference.observed,
             evidence=(found.expected.evidence(FIELDS.get(difference.symbol, (difference.symbol,)),
                                               difference.observed, difference.expected),),
             count=sum(any(difference.symbol in axis for axis in m.param.shape) for m in found.model.members),

@@ -9,6 +9,7 @@ from doctor.check import Skip, check
 from doctor.checks.weights.subject import Weights
 from doctor.checks.words import ranges, size, some
 from doctor.finding import Evidence, Finding, Severity, Text
+from doctor.formats import locate
 from doctor.formats.layers import place
 from doctor.rule import Rule
 
@@ -51,14 +52,14 @@ def missing(subject: Weights) -> Iterator[Finding]:
     index = subject.set.index
     lost_tensors = [] if index is None else [name for name, home in index.weight_map.items() if home in set(lost)]
     gone = _what_is_gone(subject, lost_tensors)
-    because = Text(
-        f"{index.path.name} lists {len(lost_tensors)} parameters there"
-        if index and lost_tensors
-        else "the numbering of the other files calls for it",
-        f"{index.path.name} 中有 {len(lost_tensors)} 个参数位于其中"
-        if index and lost_tensors
-        else "按其余文件的编号应当存在",
-    )
+    because = Text("the numbering of the other files calls for it", "按其余文件的编号应当存在")
+    if index is not None and lost_tensors:
+        because = Text(
+            f"{index.path.name} lists {len(lost_tensors)} parameters there",
+            f"{index.path.name} 中有 {len(lost_tensors)} 个参数位于其中",
+        )
+    elif locate.META_SHARD.fullmatch(lost[0]):
+        because = Text("the matrices of the other files are slices of the model", "其余文件中的矩阵只是整个模型的切片")
     folder = subject.path if subject.path.is_dir() else subject.path.parent
     yield missing.finding(
         evidence=[Evidence("file", str(folder / name), observed="not there", expected="a shard") for name in lost[:5]],

@@ -61,13 +61,14 @@ class Weights:
         prefer = self.beside.family if self.beside is not None else None
         if prefer is None and self.expected is not None:
             prefer = self.expected.family
-        found = recognise(self.set.tensors, prefer)
+        kind = self.beside.data.get("model_type") if self.beside is not None and prefer is None else None
+        named = kind if isinstance(kind, str) else None
+        found = recognise(self.set.tensors, prefer, named, self.set.complete)
         if found is not None:
             return found
         from doctor.formats.generic import generic_model
 
-        kind = self.beside.data.get("model_type") if self.beside is not None and prefer is None else None
-        return generic_model(self.set.tensors, kind if isinstance(kind, str) else None)
+        return generic_model(self.set.tensors, named)
 
     @cached_property
     def statistics(self) -> Mapping[str, Statistics]:

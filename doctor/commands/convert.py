@@ -163,7 +163,9 @@ def _config(asked: Optional[str], source: Path) -> Optional[ModelConfig]:
 
 
 def _recognised(found: WeightSet, source: Path, config: Optional[ModelConfig]) -> Model:
-    model = recognise(found.tensors, config.family if config is not None else None)
+    family = config.family if config is not None else None
+    named = config.model_type if config is not None and family is None else None
+    model = recognise(found.tensors, family, named)
     if model is None:
         raise UsageError(
             Text(f"{source}: no known model family has these names.", f"{source}：参数名不属于已知的模型家族。"),
@@ -200,7 +202,7 @@ def _other_side(family: Family) -> str:
 def _sizes(model: Model, config: Optional[ModelConfig]) -> dict[str, int]:
     """What shapes cannot tell: the head size, from the config or from the published model."""
     if config is not None:
-        found = modelconfig.sizes_of(model.family, config.data)
+        found = config.sizes_as(model.family)
         if found is not None:
             return dict(found.symbols)
     known = model.known

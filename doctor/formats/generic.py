@@ -14,12 +14,11 @@ from typing import Any, Optional
 
 from doctor.formats.families.family import Family, Layout, Param, Sizes, alike, identity, number, number_or
 from doctor.formats.layers import by_pattern, is_buffer, is_lora, is_state
-from doctor.formats.recognise import Fit, Model, model_of
+from doctor.formats.recognise import USUAL, Fit, Model, model_of
 from doctor.formats.tensor import Tensor
 
-#: Layers from which on a majority means something, and the share of layers that makes a parameter a usual one.
+#: Layers from which on a majority means something.
 ENOUGH_LAYERS = 3
-USUAL = 0.8
 _EMBEDDING = re.compile(
     r"(?:^|\.)(?:wte|embed_tokens|tok_embeddings|word_embeddings?|embedding|embed_in|embed)\.(?:weight|embedding_weight|embedding_table)$"
 )

@@ -29,6 +29,17 @@ def hidden_size(files: Sequence[WeightFile]) -> Optional[int]:
     return None
 
 
+def parts(files: Sequence[WeightFile]) -> Optional[int]:
+    """Into how many files the model was cut: the output projection is square in the whole and cut by columns. None
+    when the files do not tell."""
+    hidden = hidden_size(files)
+    for tensor in (tensor for file in files for tensor in file.tensors):
+        if hidden and tensor.name.endswith(".attention.wo.weight") and len(tensor.shape) == 2:
+            rows, columns = tensor.shape
+            return hidden // columns if rows == hidden and columns and hidden % columns == 0 else None
+    return None
+
+
 def whole_shapes(files: Sequence[WeightFile]) -> dict[str, tuple[int, ...]]:
     """Shapes of the parameters joined from all files; empty when the final norm is not there to tell."""
     hidden = hidden_size(files)

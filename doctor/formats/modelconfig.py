@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional
@@ -44,7 +44,17 @@ class ModelConfig:
     @cached_property
     def sizes(self) -> Optional[Sizes]:
         """What it says about shapes, or None when the family is unknown or the fields do not suffice."""
-        return sizes_of(self.family, self.data) if self.family is not None else None
+        return self.sizes_as(self.family) if self.family is not None else None
+
+    def sizes_as(self, family: Family) -> Optional[Sizes]:
+        """The same read as a config of this family. Meta's params.json may leave the vocabulary to the tokenizer:
+        the sizes are then without it."""
+        if self.path.name != "params.json" or "vocab_size" in self.data:
+            return sizes_of(family, self.data)
+        found = sizes_of(family, {**self.data, "vocab_size": 1})
+        if found is None:
+            return None
+        return replace(found, symbols={symbol: size for symbol, size in found.symbols.items() if symbol != "V"})
 
     @property
     def lacking(self) -> Optional[str]:
@@ -144,6 +154,9 @@ def _from_meta(data: Mapping[str, Any]) -> dict[str, Any]:
         ("rope_theta", "rope_theta"),
     )
     found.update({theirs: data[own] for own, theirs in pairs if own in data})
+    vocabulary = found.get("vocab_size")
+    if type(vocabulary) is int and vocabulary < 0:
+        del found["vocab_size"]
     if type(dim) is int and type(heads) is int:
         found["intermediate_size"] = feed_forward(
             dim, data.get("multiple_of", 256), data.get("ffn_dim_multiplier"), exact=True

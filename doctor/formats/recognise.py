@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Optional
 
 from doctor.formats.families import FAMILIES
 from doctor.formats.families import known as known_models
 from doctor.formats.families.expr import evaluate, parse, solve
-from doctor.formats.families.family import Family, Layout, Param
+from doctor.formats.families.family import HUGGINGFACE, Family, Layout, Param
 from doctor.formats.families.known import Known
 from doctor.formats.layers import Place, by_pattern, is_buffer, is_lora, is_state, place
 from doctor.formats.tensor import Tensor
@@ -24,6 +24,8 @@ from doctor.formats.tensor import Tensor
 ENOUGH = 0.45
 #: The same when a config names the family and no other fits better: many names may be wrong then.
 ENOUGH_NAMED = 0.2
+#: The share of layers that makes a parameter a usual one.
+USUAL = 0.8
 
 
 @dataclass(frozen=True)
@@ -138,9 +140,52 @@ def fits(names: Iterable[str]) -> list[Fit]:
     return [fit for *_, fit in found]
 
 
-def recognise(tensors: Mapping[str, Tensor], prefer: Optional[Family] = None) -> Optional[Model]:
-    """The model, or None when no family fits. `prefer` wins over a better fit that is only a little better."""
-    ranked = fits(tensors)
+def recognise(
+    tensors: Mapping[str, Tensor],
+    prefer: Optional[Family] = None,
+    named: Optional[str] = None,
+    complete: bool = True,
+) -> Optional[Model]:
+    """The model, or None when no family fits. `prefer` wins over a better fit that is only a little better; `named` is
+    the kind of model that a config says, where no family stands for that; `complete` says that all files are there."""
+    model = _recognise(tensors, prefer)
+    if model is None or prefer is not None or model.layout.id != HUGGINGFACE:
+        return model
+    return None if _other_kind(model, named is not None, complete) else model
+
+
+def _other_kind(model: Model, named: bool, complete: bool) -> bool:
+    """Whether it is rather a model that only shares a part of its names with the family (Phi-3, Gemma 2, Cohere): what
+    is unknown, missing or of another shape is so in every layer. A kind of its own `named` by a config has to agree
+    in everything."""
+    layers = set(model.layers)
+    unknown = _layers_of((place(name).pattern, place(name).layer) for name in model.unknown)
+    turned = {item.tensor.name for item in model.odd if item.tensor.shape == tuple(reversed(item.expected))}
+    odd = _layers_of(
+        (place(item.tensor.name).pattern, place(item.tensor.name).layer)
+        for item in model.odd
+        if item.tensor.name not in turned
+    )
+    there = _layers_of((member.param.name, member.layer) for member in model.members)
+    kinds = {kind for kinds in model.kinds.values() for kind in kinds} | {""}
+    own = model.family.own_params(model.layout) if complete else ()
+    lost = [param for param in own if param.when in kinds and not param.extra and param.name not in there]
+    if named:
+        return bool(unknown or odd or lost)
+    usual = USUAL * len(layers)
+    return any(len(seen) >= usual for seen in (*unknown.values(), *odd.values())) or any(p.in_layer for p in lost)
+
+
+def _layers_of(rows: Iterable[tuple[str, Optional[int]]]) -> dict[str, set[int]]:
+    """In which layers each pattern stands; those outside of layers stand in none."""
+    found: dict[str, set[int]] = {}
+    for pattern, layer in rows:
+        found.setdefault(pattern, set()).update(set() if layer is None else {layer})
+    return found
+
+
+def _recognise(tensors: Mapping[str, Tensor], prefer: Optional[Family]) -> Optional[Model]:
+    ranked = [fit for fit in fits(tensors) if fit.family is prefer or not _other_experts(fit, tensors)]
     if ranked and ranked[0].family is prefer and ranked[0].score >= ENOUGH_NAMED:
         return model_of(ranked[0], tensors)
     if not ranked or ranked[0].score < ENOUGH:
@@ -151,6 +196,14 @@ def recognise(tensors: Mapping[str, Tensor], prefer: Optional[Family] = None) ->
         if mine is not None and mine.score >= max(ENOUGH, best.score - 0.25) and not _told_apart(mine, best, tensors):
             best = mine
     return model_of(best, tensors)
+
+
+def _other_experts(fit: Fit, names: Iterable[str]) -> bool:
+    """Whether there are numbered experts and the layout stands for none of them: a model of another kind that shares
+    its attention (Mixtral's ``block_sparse_moe``)."""
+    numbered = [pattern for pattern in by_pattern(names) if "{e}" in pattern and not is_lora(pattern)]
+    table = {param.name: param for param in fit.family.own_params(fit.layout)}
+    return bool(numbered) and not any(own_name(pattern, table, fit.prefix, fit.lacking) for pattern in numbered)
 
 
 def _told_apart(mine: Fit, best: Fit, names: Iterable[str]) -> bool:
@@ -248,13 +301,12 @@ def model_of(fit: Fit, tensors: Mapping[str, Tensor]) -> Model:
     base = _extra_base(fit, placed)
     members = [_member(tensor, param, at, base) for tensor, param, at in placed]
     order = {param: index for index, param in enumerate(table.values())}
-    symbols = _solve(sorted(members, key=lambda member: order[member.param]))
-    odd = tuple(
-        Odd(member.tensor, expected)
-        for member in members
-        if ((expected := _expected(member.param, symbols)) != member.tensor.shape and None not in expected)
-        or len(expected) != len(member.tensor.shape)
-    )  # fmt: skip
+    members_in_order = sorted(members, key=lambda member: order[member.param])
+    symbols = _solve(members_in_order)
+    odd = _odd(members, symbols)
+    if odd:
+        symbols = _turned(members_in_order, odd) or symbols
+        odd = _odd(members, symbols)
     return Model(
         fit.family,
         fit.layout,
@@ -269,6 +321,30 @@ def model_of(fit: Fit, tensors: Mapping[str, Tensor]) -> Model:
         symbols,
         odd,
     )
+
+
+def _odd(members: Iterable[Member], symbols: Mapping[str, int]) -> tuple[Odd, ...]:
+    """Members whose shape is not the one that the symbols give."""
+    return tuple(
+        Odd(member.tensor, expected)
+        for member in members
+        if ((expected := _expected(member.param, symbols)) != member.tensor.shape and None not in expected)
+        or len(expected) != len(member.tensor.shape)
+    )
+
+
+def _turned(members: Iterable[Member], odd: Iterable[Odd]) -> Optional[dict[str, int]]:
+    """The sizes when all odd matrices are taken for transposed ones, if everything fits then: where most matrices
+    that tell a size are turned, the majority is wrong."""
+    names = {item.tensor.name for item in odd if len(item.tensor.shape) == 2}
+    turned = [
+        replace(member, tensor=member.tensor._replace(shape=tuple(reversed(member.tensor.shape))))
+        if member.tensor.name in names
+        else member
+        for member in members
+    ]
+    symbols = _solve(turned)
+    return None if _odd(turned, symbols) else symbols
 
 
 def _member(tensor: Tensor, param: Param, at: Place, base: int) -> Member:

@@ -204,6 +204,11 @@ def _unindexed(folder: Path, names: list[str]) -> WeightSet:
 
 def _meta(found: WeightSet) -> WeightSet:
     """Meta's files: with several, each holds a slice of every matrix."""
+    there = {file.path.name for file in found.files}
+    wanted = (f"consolidated.{number:02d}.pth" for number in range(min(meta.parts(found.files) or 1, 100)))
+    missing = tuple(name for name in wanted if name not in there)
+    if missing:
+        return replace(found, missing=missing, parallel=True, sliced=True)
     if len(found.files) < 2:
         return found
     shapes = meta.whole_shapes(found.files)

@@ -27,6 +27,7 @@ from doctor.formats.families.family import (
     layer,
     number,
     number_or,
+    stacked,
 )
 from doctor.formats.families.llama import EMBED, HEAD, MCORE_ENDS, MCORE_NORMS, MF_ENDS, MF_NORMS, MLP, NORM, NORMS
 from doctor.formats.families.moe import (
@@ -35,6 +36,7 @@ from doctor.formats.families.moe import (
     MCORE_ROUTER,
     MCORE_ROUTER_BIAS,
     SHARED,
+    STACKED_EXPERTS,
     expert_sizes,
     head_features,
 )
@@ -264,7 +266,7 @@ DEEPSEEK_V3 = Family(
     title="DeepSeek-V3",
     model_types=("deepseek_v3", "deepseek_v2", "kimi_k2"),
     params=_PARAMS,
-    layouts=(identity(_PARAMS), *_LAYOUTS),
+    layouts=(identity(_PARAMS), stacked(_PARAMS, *STACKED_EXPERTS), *_LAYOUTS),
     sizes=sizes,
     aliases=("deepseekv3", "deepseek3", "deepseek_v3", "deepseekv3forcausallm", "deepseekv3config"),
     copies=COPIES,

@@ -156,6 +156,14 @@ def identity(params: Iterable[Param], optional_prefix: str = "") -> Layout:
     return Layout(HUGGINGFACE, tuple(group(param.name, param.name) for param in params), "", optional_prefix)
 
 
+def stacked(params: Iterable[Param], *groups: Group) -> Layout:
+    """The Hugging Face layout with the experts of a layer in the tensors of `groups` (``state_dict()`` of
+    transformers 5; its files keep them apart)."""
+    inside = {name for item in groups for name in item.canonical}
+    rest = tuple(group(param.name, param.name) for param in params if param.name not in inside)
+    return Layout(HUGGINGFACE, (*rest, *groups), "stacked experts")
+
+
 def param(name: str, shape: str, when: str = "") -> Param:
     """`Param` with the shape as words: ``"Q H"``."""
     return Param(name, tuple(shape.split()), when)

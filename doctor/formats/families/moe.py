@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from doctor.formats.families.family import MCORE, Family, Layout, Sizes, group, identity, layer, number, number_or
+from doctor.formats.families.family import (
+    MCORE,
+    Family,
+    Layout,
+    Sizes,
+    group,
+    identity,
+    layer,
+    number,
+    number_or,
+    stacked,
+)
 from doctor.formats.families.llama import (
     ATTENTION,
     BIASES,
@@ -28,7 +39,7 @@ from doctor.formats.families.llama import (
     symbols,
     tied,
 )
-from doctor.formats.families.ops import EXPERTS, EXPERTS_PAIR, INTERLEAVED
+from doctor.formats.families.ops import EXPERTS, EXPERTS_PAIR, EXPERTS_STACKED, EXPERTS_STACKED_PAIR, INTERLEAVED
 
 _HF = "model.layers.{i}."
 _MC = "decoder.layers.{i}."
@@ -51,6 +62,15 @@ MCORE_EXPERTS = (
         EXPERTS_PAIR,
     ),
     group(f"{_MC}mlp.experts.weight2", f"{_HF}mlp.experts.{{e}}.down_proj.weight", EXPERTS),
+)
+#: transformers 5 in memory: modeling_qwen3_moe.py, Qwen3MoeExperts (the same in GLM4-MoE and DeepSeek-V3).
+STACKED_EXPERTS = (
+    group(
+        f"{_HF}mlp.experts.gate_up_proj",
+        (f"{_HF}mlp.experts.{{e}}.gate_proj.weight", f"{_HF}mlp.experts.{{e}}.up_proj.weight"),
+        EXPERTS_STACKED_PAIR,
+    ),
+    group(f"{_HF}mlp.experts.down_proj", f"{_HF}mlp.experts.{{e}}.down_proj.weight", EXPERTS_STACKED),
 )
 MCORE_SHARED = (
     group(
@@ -127,6 +147,7 @@ QWEN3_MOE = Family(
     params=_QWEN3,
     layouts=(
         identity(_QWEN3),
+        stacked(_QWEN3, *STACKED_EXPERTS),
         Layout(
             MCORE,
             (
@@ -153,6 +174,7 @@ GLM4_MOE = Family(
     params=_GLM4,
     layouts=(
         identity(_GLM4),
+        stacked(_GLM4, *STACKED_EXPERTS),
         Layout(
             MCORE,
             (

@@ -240,6 +240,29 @@ EXPERTS_STACKED = Op(
 )
 
 
+def _stack_pairs(arrays: Arrays, sizes: Sizes) -> list[Any]:
+    import numpy
+
+    count = sizes["E"]
+    return [numpy.stack([numpy.concatenate([gate, up]) for gate, up in zip(arrays[:count], arrays[count:])])]
+
+
+def _unstack_pairs(arrays: Arrays, _: Sizes) -> list[Any]:
+    (packed,) = arrays
+    half = packed.shape[1] // 2
+    return [*(expert[:half] for expert in packed), *(expert[half:] for expert in packed)]
+
+
+#: the same with gate rows over up rows: [E, 2*out, in].
+EXPERTS_STACKED_PAIR = Op(
+    "experts-stacked-pair",
+    lambda shapes: [("E", added(*(shape[0] for shape in shapes)), *shapes[0][1:])],
+    _stack_pairs,
+    _unstack_pairs,
+    ("E",),
+)
+
+
 # Latent attention: NQ and RQ are the query rows without and with a rotary position over all heads, RP the rotary
 # rows of one head, O the value rows over all heads, KL the rank of the latent key-value.
 

@@ -181,6 +181,12 @@ BAD: tuple[Case, ...] = (
     Case("CFG-KEY-013", "mcore", {f"{_M}.compute_in_2d": True}),
     Case("CFG-KEY-014", "trainer", {"training_args.learning_rat": 1.0e-4}),
     Case("CFG-KEY-016", "legacy", {"train_dataset": Drop}),
+    Case("CFG-KEY-003", "legacy", {"callbacks[0].per_print_itmes": 10}),
+    Case(
+        "CFG-REG-008",
+        "legacy",
+        {"model.arch.type": "OwnFrCausalLM", "model.arch.auto_register": "own.OwnForCausalLM"},
+    ),
     Case(
         "CFG-KEY-017",
         "legacy",
@@ -714,6 +720,24 @@ GOOD: tuple[Case, ...] = (
     Case("CFG-KEY-023", "legacy", {"processor.return_tensors": "mindspore"}),
     Case("CFG-KEY-024", "legacy", {f"{_M}.pet_config": {"pet_type": "lora", "target_modules": ".*wq|.*wk|.*w[1-3]"}}),
     Case("CFG-KEY-024", "legacy", {"recompute_config.select_recompute": {"feed_forward\\.w[12]": [1, 0]}}),
+    # mindpet compares what it freezes with fnmatch: a star stands for any text
+    Case(
+        "CFG-KEY-024",
+        "legacy",
+        {
+            f"{_M}.pet_config": {
+                "pet_type": "lora",
+                "target_modules": ".*c_attn|.*c_proj",
+                "freeze_exclude": ["*wte*", "*lm_head*"],
+            }
+        },
+    ),
+    Case("CFG-KEY-003", "legacy", {"callbacks[0].some_hook_of_mine": 1}),
+    Case(
+        "CFG-REG-008",
+        "legacy",
+        {"model.arch.type": "OwnForCausalLM", "model.arch.auto_register": "own.OwnForCausalLM"},
+    ),
     Case("CFG-MOD-020", "pynative", {"model.qk_rope_head_dim": 64}),
     Case(
         "CFG-DAT-018",

@@ -205,6 +205,18 @@ def test_one_weight_transposed(model: Callable[[str], Path], family: str) -> Non
     assert found(folder) == ["WGT-SHP-007"]
 
 
+def test_all_weights_of_the_feed_forward_transposed(model: Callable[[str], Path]) -> None:
+    """The turned ones are the majority that sizes are solved by."""
+    folder = model("llama")
+
+    def turn(tensors: Tensors) -> None:
+        for name in [name for name in tensors if ".mlp." in name]:
+            tensors[name] = tensors[name].T
+
+    edit(folder, turn)
+    assert found(folder) == ["WGT-SHP-007"]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_one_weight_of_another_shape(model: Callable[[str], Path], family: str) -> None:
     folder = model(family)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from official import llama_hf
 from weight_files import write_safetensors
 
 from doctor.check import Options
@@ -89,3 +90,64 @@ def test_a_parameter_under_a_name_that_is_nearly_right(tmp_path: Path) -> None:
     judged = judge_path(path, Options())
     texts = [f.message.en for outcome in judged.outcomes for f in outcome.findings if f.rule == "WGT-KEY-001"]
     assert len(texts) == 1 and "model.tok_embeddings.weight has its shape" in texts[0]
+
+
+def llama_like(layers: int = 4) -> dict[str, tuple[int, ...]]:
+    return dict(llama_hf(120, 64, 112, 4, 2, 16, layers))
+
+
+def _phi3(spec: dict[str, tuple[int, ...]]) -> None:
+    for name in [name for name in spec if "q_proj" in name]:
+        head = name.rpartition("q_proj")[0]
+        del spec[name], spec[f"{head}k_proj.weight"], spec[f"{head}v_proj.weight"]
+        spec[f"{head}qkv_proj.weight"] = (128, 64)
+
+
+def _gemma2(spec: dict[str, tuple[int, ...]]) -> None:
+    for name in [name for name in spec if "post_attention_layernorm" in name]:
+        spec[name.replace("post_attention", "pre_feedforward")] = (64,)
+        spec[name.replace("post_attention", "post_feedforward")] = (64,)
+
+
+def _cohere(spec: dict[str, tuple[int, ...]]) -> None:
+    for name in [name for name in spec if "post_attention_layernorm" in name]:
+        del spec[name]
+
+
+def _olmoe(spec: dict[str, tuple[int, ...]]) -> None:
+    """Norms over all heads, where Qwen 3 has one over each."""
+    for name in [name for name in spec if "q_proj" in name]:
+        spec[name.replace("q_proj", "q_norm")] = (64,)
+        spec[name.replace("q_proj", "k_norm")] = (32,)
+
+
+def _nemotron(spec: dict[str, tuple[int, ...]]) -> None:
+    for name in [name for name in spec if "gate_proj" in name]:
+        del spec[name]
+    for name in [name for name in spec if "norm" in name]:
+        spec[name.replace("weight", "bias")] = (64,)
+
+
+def _starcoder2(spec: dict[str, tuple[int, ...]]) -> None:
+    for name in [name for name in spec if ".mlp." in name]:
+        del spec[name]
+        if "gate" not in name:
+            spec[name.replace("up_proj", "c_fc").replace("down_proj", "c_proj")] = (64, 64)
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["config", "no config"])
+@pytest.mark.parametrize("change", [_phi3, _gemma2, _cohere, _olmoe, _nemotron, _starcoder2])
+def test_a_model_that_shares_a_part_of_its_names_with_a_family(
+    tmp_path: Path, change: Callable[[dict[str, tuple[int, ...]]], None], named: bool
+) -> None:
+    """What differs in every layer is another architecture and no damaged LLaMA."""
+    spec = llama_like()
+    change(spec)
+    write_safetensors(tmp_path / "model.safetensors", {name: ("F32", shape) for name, shape in spec.items()})
+    if named:
+        config = {"model_type": change.__name__[1:], "hidden_size": 64, "vocab_size": 120, "num_hidden_layers": 4}
+        (tmp_path / "config.json").write_text(json.dumps(config))
+    judged = judge_path(tmp_path, Options())
+    rules = {f.rule for outcome in judged.outcomes for f in outcome.findings if f.severity.rank >= 1}
+    assert rules <= {"WGT-CFG-001"}
+    assert judged.facts["weights"]["layout"] is None
