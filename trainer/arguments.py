@@ -215,7 +215,7 @@ class TrainingArguments:
     lr_scheduler: str = setting(
         "cosine",
         Choice(
-            ("cosine", "linear", "constant"),
+            ("cosine", "linear", "constant", "range_test"),
             {
                 "cosinewithwarmuplr": "cosine",
                 "linearwithwarmuplr": "linear",

@@ -26,6 +26,8 @@ class Remedy:
     edits: Mapping[str, Any]
     safe: bool
     back: str = SOUND
+    #: the rate among the edits is a guess, and `with_rate` takes one that was measured
+    measurable: bool = False
 
 
 Cure = Callable[[RunConfig, Finding], Optional[Remedy]]
@@ -101,27 +103,31 @@ def _clip(config: RunConfig, finding: Finding) -> Optional[Remedy]:
 
 
 def _lower_rate(config: RunConfig, finding: Finding) -> Optional[Remedy]:
-    args = config.args
-    if args.learning_rate <= 1e-6:
-        return None
-    lower = float(f"{min(args.learning_rate / 10, 1e-3):.3g}")
-    edits: dict[str, Any] = {f"training_args.{config.spelled('learning_rate')}": lower}
-    if args.lr_end > lower:
-        edits[f"training_args.{config.spelled('lr_end')}"] = lower / 10
-    clipped = Text("", "")
+    rate = config.args.learning_rate
+    return _rate(config, min(rate / 10, 1e-3), BEST) if rate > 1e-6 else None
+
+
+def with_rate(remedy: Remedy, config: RunConfig, rate: float) -> Remedy:
+    """The `measurable` remedy with a rate that was measured; one that broke the run is left well behind in any case."""
+    now = config.args.learning_rate
+    return _rate(config, min(rate, now / 3) if now > _NO_RATE else rate, remedy.back, measured=True)
+
+
+def _rate(config: RunConfig, rate: float, back: str, measured: bool = False) -> Remedy:
+    args, rate = config.args, float(f"{rate:.3g}")
+    edits: dict[str, Any] = {f"training_args.{config.spelled('learning_rate')}": rate}
+    if args.lr_end > rate:
+        edits[f"training_args.{config.spelled('lr_end')}"] = rate / 10
+    words = Text(
+        f"Set the learning rate to {rate:g}; it is {args.learning_rate:g}"
+        + (": in a short run with a rising rate the loss fell until well above that." if measured else "."),
+        f"学习率设为 {rate:g}，目前为 {args.learning_rate:g}"
+        + ("：短时试跑中学习率逐步升高，超过该值后 loss 仍在下降。" if measured else "。"),
+    )
     if not args.max_grad_norm:
         edits[f"training_args.{config.spelled('max_grad_norm')}"] = 1.0
-        clipped = Text(" Clip the gradient norm at 1.", "梯度范数裁剪到 1。")
-    return Remedy(
-        Text(
-            f"Lower the learning rate from {args.learning_rate:g} to {lower:g}.",
-            f"学习率从 {args.learning_rate:g} 降到 {lower:g}。",
-        )
-        + clipped,
-        edits,
-        safe=False,
-        back=BEST,
-    )
+        words += Text(" Clip the gradient norm at 1.", "梯度范数裁剪到 1。")
+    return Remedy(words, edits, safe=False, back=back, measurable=not measured)
 
 
 def _lower_absurd_rate(config: RunConfig, finding: Finding) -> Optional[Remedy]:
@@ -147,7 +153,10 @@ def _usual_rate(config: RunConfig, finding: Finding) -> Optional[Remedy]:
     """A rate of next to nothing trains nothing."""
     if config.args.learning_rate > _NO_RATE:
         return None
-    return _usual(config, "learning_rate", _USUAL_RATE_OF_FINE_TUNING if config.load_checkpoint else _USUAL_RATE)
+    if config.load_checkpoint:
+        # What a training forgets does not show in its loss: nothing to measure by.
+        return _usual(config, "learning_rate", _USUAL_RATE_OF_FINE_TUNING)
+    return _rate(config, _USUAL_RATE, START)
 
 
 def _usual_decay(config: RunConfig, finding: Finding) -> Optional[Remedy]:

@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
 
@@ -21,7 +21,8 @@ from doctor.session import DiagnosisSession, Event
 from doctor.session.following import RunWatch
 from doctor.supervisor.care import Intervention, at, intervene
 from doctor.supervisor.child import Child
-from doctor.supervisor.remedies import BEFORE, Remedy, remedy_for
+from doctor.supervisor.rates import STEPS, bearable_rate
+from doctor.supervisor.remedies import BEFORE, Remedy, remedy_for, with_rate
 from doctor.supervisor.screen import Screen
 from doctor.supervisor.steer import booked
 from doctor.trainer import runtime
@@ -99,6 +100,15 @@ class Supervisor:
         self, config: RunConfig, finding: Finding, remedy: Remedy, consent: str
     ) -> tuple[RunConfig, str, str]:
         """Config, its path and the checkpoint with which the run goes on."""
+        if remedy.measurable:
+            self.screen.say(
+                Text(
+                    f"{finding.rule}: trying {STEPS} steps with a rising rate, to see what the model bears.",
+                    f"{finding.rule}：用逐步升高的学习率试跑 {STEPS} 步，测量模型能承受的学习率。",
+                )
+            )
+            rate = bearable_rate(config, lambda: bool(self._signalled))
+            remedy = with_rate(remedy, config, rate) if rate is not None else remedy
         number = len(booked(self.plan.folder)) + 1
         done = intervene(number, finding, remedy, config, self.plan.folder, consent)
         self.interventions.append(done)
@@ -120,6 +130,9 @@ class Supervisor:
     def _attend(self, watch: RunWatch, config: RunConfig) -> Optional[tuple[Finding, Remedy, str]]:
         """Watches until the child ends (None) or until something should be done about a finding."""
         assert self._child is not None
+        if self._signalled:
+            # It came while there was no child, or while the last one was being replaced.
+            self._child.signal(signal.SIGTERM)
         while self._child.running:
             self._tell(watch.step(0.1))
             if self.plan.auto_fix and not self._signalled:
@@ -213,7 +226,8 @@ class Supervisor:
         return None
 
     def _metric(self, metric: Any) -> None:
-        self._metric_seen = metric
+        if not metric.evaluation:
+            self._metric_seen = metric
         self.screen.metric(metric)
 
     def _tell(self, events: Sequence[Event]) -> None:
@@ -227,7 +241,7 @@ class Supervisor:
             if event.kind != "updated" or not event.finding.rule.startswith("RUN-"):
                 # Over, open anew after having been over, or said again in the log: the answer to the earlier is spent.
                 self._answered.pop(event.finding.rule, None)
-            self.screen.event(Event(event.kind, self._with_remedy(event.finding)))
+            self.screen.event(replace(event, finding=self._with_remedy(event.finding)))
 
     def _with_remedy(self, finding: Finding) -> Finding:
         """The finding with the edit of this very config that cures it, before the general advice."""

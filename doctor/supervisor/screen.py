@@ -32,7 +32,8 @@ class Screen:
         self.total = 0
         self._step_line = False
         self._show_next = False
-        self._last = 0
+        #: what was shown of each step since the last intervention: the two files of a run may be read one after the other
+        self._told: dict[int, set[tuple[bool, str]]] = {}
 
     def say(self, text: Text) -> None:
         """A line of talk: to stderr, not in the way of the result."""
@@ -49,12 +50,13 @@ class Screen:
 
     def _step(self, metric: Metric) -> None:
         step = metric.at or 0
-        if step == self._last:
+        told = (metric.evaluation, "" if metric.loss is None else f"{metric.loss:.4f}")
+        if told in self._told.setdefault(step, set()):
             return  # the same step from the other file: text log and JSON lines both tell of it
-        self._last = step
+        self._told[step].add(told)
         self.total = self.total or (metric.steps or 0) * (metric.epochs or 1)
         every = 1 if self.verbose else max(1, self.total // SHOWN_STEPS)
-        shown = step <= FIRST_STEPS or step % every == 0 or step == self.total or self._show_next
+        shown = metric.evaluation or step <= FIRST_STEPS or step % every == 0 or step == self.total or self._show_next
         if not (shown or self.terminal):
             return
         self._show_next = False
@@ -85,6 +87,7 @@ class Screen:
 
     def intervention(self, done: Intervention) -> None:
         """The fix, the diff of the config, and where the run goes on."""
+        self._told.clear()
         if self.form == "jsonl":
             row = {
                 "event": "intervention",
@@ -141,7 +144,7 @@ def step_words(metric: Metric, total: int) -> str:
     count = f"{metric.at or 0:>{len(str(total))}}/{total}" if total else str(metric.at or 0)
     parts = [f"step {count}"]
     if metric.loss is not None:
-        parts.append(f"loss {metric.loss:.4f}")
+        parts.append(f"{'evaluation ' if metric.evaluation else ''}loss {metric.loss:.4f}")
     if metric.lr is not None:
         parts.append(f"lr {metric.lr:.2e}")
     if metric.grad_norm is not None:

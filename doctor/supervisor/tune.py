@@ -7,28 +7,22 @@ when asked for. The fastest step counts, not the mean: on a machine with other w
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
 
-import yaml
-
+from doctor.supervisor.trial import TrialFailed, trial
 from doctor.trainer import runtime
 from doctor.trainer.arguments import TrainingArguments
 from doctor.trainer.config import RunConfig
-from doctor.trainer.runfolder import RunFolder
 
 #: less than this share is noise on a shared machine
 GAIN = 0.03
 #: steps at the start that hold compilation and warm-up
 WARM = 2
-PATIENCE = 900.0
 
 
 @dataclass(frozen=True)
@@ -156,26 +150,11 @@ def _rebatched(args: TrainingArguments, factor: int) -> Optional[TrainingArgumen
 
 def _measure(config: RunConfig, change: str, steps: int, root: Path) -> Measured:
     """Trains `steps` steps in a process of its own, without checkpoints, and reads its step records."""
-    args = replace(config.args, max_steps=steps, save_steps=0, eval_steps=0, logging_steps=1, output_dir=None)
-    args = replace(args, warmup_steps=0, warmup_ratio=0.0)
-    short = replace(config, args=args, eval_dataset=None)
-    folder = RunFolder(root / str(len(list(root.iterdir()))))
-    path = root / f"{folder.root.name}.yaml"
-    path.write_text(yaml.safe_dump(short.effective(), sort_keys=False, allow_unicode=True), encoding="utf-8")
-    command = [sys.executable, "-m", "doctor.trainer", str(path), "--output-dir", str(folder.root)]
+    args = replace(config.args, max_steps=steps, warmup_steps=0, warmup_ratio=0.0)
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL
-        )
-    except subprocess.TimeoutExpired:
-        return Measured(change, config, error=f"no end after {PATIENCE:.0f} s")
-    if done.returncode:
-        words = done.stderr.strip().splitlines()
-        return Measured(
-            change, config, error=words[-1].removeprefix("doctor: ") if words else f"exit code {done.returncode}"
-        )
-    lines = folder.metrics().read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines][WARM:]
+        rows = trial(replace(config, args=args), root)[WARM:]
+    except TrialFailed as failure:
+        return Measured(change, config, error=str(failure))
     return Measured(
         change,
         config,
