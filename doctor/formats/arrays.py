@@ -6,6 +6,7 @@ their type. Moving rows about does not care; `cast` does.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -66,18 +67,38 @@ def to_float32(array: Array) -> Any:
 
 
 def cast(array: Array, dtype: str) -> Array:
-    """To another float type, rounding to the nearest, ties to even. Other types stay as they are."""
+    """To another float type, rounding to the nearest, ties to even. Other types stay as they are. Works block by
+    block: memory holds the result and little more. Raises KeyError for a type that is not written."""
     if array.dtype == dtype or "float" not in array.dtype or "float" not in dtype:
         return array
+    if dtype not in {"bfloat16", "float16", "float32", "float64"}:
+        raise KeyError(dtype)
+    out = np.empty(array.values.shape, storage(dtype))
+    flat = out.reshape(-1)
+    for start, block in _blocks(array):
+        flat[start : start + block.values.size] = _cast(block, dtype)
+    return Array(out, dtype)
+
+
+#: Elements that are turned at once.
+BLOCK = 1 << 20
+
+
+def _blocks(array: Array) -> Iterator[tuple[int, Array]]:
+    """Pieces of the flat array with their first element; an array that is not contiguous is copied."""
+    flat = np.ascontiguousarray(array.values).reshape(-1)
+    for start in range(0, flat.size, BLOCK):
+        yield start, Array(flat[start : start + BLOCK], array.dtype)
+
+
+def _cast(array: Array, dtype: str) -> Any:
     if dtype == "float64" and array.dtype != "bfloat16" and not array.dtype.startswith("float8"):
-        return Array(array.values.astype(np.float64), dtype)
+        return array.values
     wide = to_float32(array)
     if dtype == "bfloat16":
-        return Array(_to_bfloat16(np.ascontiguousarray(wide)), dtype)
-    if dtype in {"float16", "float32", "float64"}:
-        with np.errstate(over="ignore"):
-            return Array(wide.astype(dtype), dtype)
-    raise KeyError(dtype)
+        return _to_bfloat16(wide)
+    with np.errstate(over="ignore"):
+        return wide.astype(dtype)
 
 
 def _to_bfloat16(wide: Any) -> Any:
@@ -95,8 +116,11 @@ def overflows(array: Array, dtype: str) -> int:
     """Finite values that `cast` would make infinite."""
     if dtype != "float16" or array.dtype in {"float16", "float8_e5m2", "float8_e4m3"} or "float" not in array.dtype:
         return 0
-    size = np.abs(to_float32(array))
-    return int(np.count_nonzero((size >= 65520.0) & np.isfinite(size)))
+    lost = 0
+    for _, block in _blocks(array):
+        size = np.abs(to_float32(block))
+        lost += int(np.count_nonzero((size >= 65520.0) & np.isfinite(size)))
+    return lost
 
 
 def unscale(array: Array, scale: Array, block: int = 128) -> Array:

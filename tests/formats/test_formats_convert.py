@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -331,3 +332,18 @@ def test_mindspore_loads_what_is_written(tmp_path: Path) -> None:
     assert loaded.keys() == mine.keys()
     for name, parameter in loaded.items():
         assert np.array_equal(parameter.asnumpy(), mine[name])
+
+
+def test_a_cast_takes_little_more_memory_than_its_result() -> None:
+    """Float32 to bfloat16: 4 bytes read, 2 written, and blocks of a few MB, not several arrays of the whole size."""
+    values = np.linspace(-70000, 70000, 1 << 24, dtype=np.float32).reshape(1 << 12, -1)
+    tracemalloc.start()
+    try:
+        out = cast(Array(values, "float32"), "bfloat16")
+        lost = overflows(Array(values, "float32"), "float16")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < values.nbytes // 2 + 40_000_000
+    assert lost == np.count_nonzero(np.abs(values) >= 65520)
+    assert out.values.shape == values.shape
