@@ -50,12 +50,19 @@ class Printer:
 
     def _say(self, event: Event) -> None:
         finding, lang = event.finding, self.args.lang
-        if event.kind == "opened":
+        if not event.is_news:
+            return
+        if event.kind == "opened" and event.times == 1:
             for line in finding_lines(finding, lang, colour=self.colour, width=self.width, verbose=self.args.verbose):
                 self.out.write(line + "\n")
             self.out.write("\n")
             return
-        word = {"updated": Text("changed", "更新"), "resolved": Text("over", "已恢复")}[event.kind].pick(lang)
+        words = {
+            "opened": Text(f"again ({event.times} times)", f"再次出现（第 {event.times} 次）"),
+            "updated": Text("changed", "更新"),
+            "resolved": Text("over", "已恢复"),
+        }
+        word = words[event.kind].pick(lang)
         cause = "" if finding.root_cause else Text(" (a consequence)", "（后果）").pick(lang)
         style = "ok" if event.kind == "resolved" else finding.severity.value
         self.out.write(f"{paint(word, style, self.colour)} {finding.rule} {finding.title.pick(lang)}{cause}\n")

@@ -366,7 +366,7 @@ class DiagnosisSession:
             if known is not None:
                 finding = finding.with_(root_cause=known.root_cause, explains=known.explains)
             self._said[rule] = finding
-            yield Event(event.kind if known is None else "updated", finding)
+            yield Event(event.kind if known is None else "updated", finding, event.times)
 
     def _compare(self) -> Iterator[Event]:
         if len(self.streams) < 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Optional
@@ -25,13 +25,22 @@ _SPACES = re.compile(r"  +")
 
 @dataclass(frozen=True)
 class Event:
-    """`kind` is opened, updated or resolved."""
+    """`kind` is opened, updated or resolved; `times` how often the fault has come by now, over what was resolved between."""
 
     kind: str
     finding: Finding
+    times: int = 1
+
+    @property
+    def is_news(self) -> bool:
+        """Whether a reader wants to hear of it: of what comes again and again the first three times, then the 5th, 10th,
+        20th, 50th, 100th and so on."""
+        digits = str(self.times)
+        return self.times <= 3 or (digits[0] in "125" and not digits[1:].strip("0"))
 
     def to_dict(self, lang: str) -> dict[str, object]:
-        return {"event": self.kind, "finding": self.finding.to_dict(lang)}
+        again = {} if self.times == 1 else {"times": self.times}
+        return {"event": self.kind, **again, "finding": self.finding.to_dict(lang)}
 
 
 @dataclass
@@ -69,6 +78,7 @@ class Incidents:
     def __init__(self, pack: Pack) -> None:
         self.pack = pack
         self._open: dict[str, Incident] = {}
+        self._times: Counter[str] = Counter()
         self._closed: deque[Finding] = deque(maxlen=MOST_CLOSED)
 
     def take(self, origin: Origin, alarm: Alarm) -> Iterator[Event]:
@@ -83,13 +93,14 @@ class Incidents:
             return
         if incident is None:
             incident = self._open[alarm.rule] = Incident(alarm.rule, {origin: alarm})
-            yield Event("opened", self.finding(incident))
+            self._times[alarm.rule] += 1
+            yield Event("opened", self.finding(incident), self._times[alarm.rule])
             return
         known = incident.alarms.get(origin)
         before = incident.primary()[0]
         incident.alarms[origin] = alarm
         if known is not None or incident.primary()[0] != before:
-            yield Event("updated", self.finding(incident))
+            yield Event("updated", self.finding(incident), self._times[alarm.rule])
 
     def _close(self, incident: Incident, origin: Origin) -> Iterator[Event]:
         if len(incident.alarms) > 1:
@@ -98,7 +109,7 @@ class Incidents:
         del self._open[incident.rule]
         finding = self.finding(incident).with_(severity=Severity.INFO)
         self._closed.append(finding)
-        yield Event("resolved", finding)
+        yield Event("resolved", finding, self._times[incident.rule])
 
     def forget(self, origin: Origin) -> None:
         """Takes back what `origin` has raised and not resolved: another log speaks for it from now on."""
@@ -113,14 +124,21 @@ class Incidents:
         return incident.primary()[1].onset if incident is not None else None
 
     def open(self) -> list[Finding]:
-        return [self.finding(self._open[rule]) for rule in sorted(self._open)]
+        return [self._counted(self.finding(self._open[rule])) for rule in sorted(self._open)]
 
     def closed(self) -> list[Finding]:
         """What was over before the end, each rule once, the first of it."""
         seen: dict[str, Finding] = {}
         for finding in self._closed:
             seen.setdefault(finding.rule, finding)
-        return [seen[rule] for rule in sorted(seen) if rule not in self._open]
+        return [self._counted(seen[rule]) for rule in sorted(seen) if rule not in self._open]
+
+    def _counted(self, finding: Finding) -> Finding:
+        times = self._times[finding.rule]
+        if times < 2:
+            return finding
+        en, zh = finding.message.en, finding.message.zh
+        return finding.with_(message=Text(f"{en} It came {times} times in all.", f"{zh}共出现 {times} 次。"))
 
     def finding(self, incident: Incident) -> Finding:
         rule = self.pack.get(incident.rule)
