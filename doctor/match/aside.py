@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
+from doctor.escape import decode
 from doctor.finding import Severity, Text
 from doctor.match.pack import Pack
 from doctor.match.scan import Hit
+from doctor.records.comment import without_comment
 
 #: so many steps after a fault say that the run went on
 _WENT_ON = 2
@@ -37,6 +39,9 @@ _HANDLED = re.compile(
 
 #: an error that is only handed on by a logger of warnings, as torch_npu does with those of CANN
 _ERROR_WITHIN = re.compile(rb"\bE[1-9A-Z][0-9A-Z]\d{3}: |\berror code is \d{6}|\[Error\]|\b[A-Z]\w{2,30}Error: ")
+
+#: what a line of a log says that is no setting
+_TELLS = re.compile(r"(?i)error|exception|fail|warn|fatal|\bE[A-Z1-9]\d{4}\b|nan\b")
 
 _REASONS = {
     "quiet": Text("an INFO line", "仅为 INFO 日志"),
@@ -104,11 +109,20 @@ def _why_not(hit: Hit, pack: Pack, progress: Optional[Progress]) -> Optional[str
     at_info = rule.match is not None and rule.match.level == "info"
     if severe and not at_info and hit.setting.own_level and hit.setting.level in _QUIET_LEVELS:
         return "quiet"
-    if _QUOTED.search(hit.text) or (_SOURCE.search(hit.text) and not hit.setting.code):
+    if _QUOTED.search(hit.text) or (_SOURCE.search(hit.text) and not hit.setting.code) or _in_comment(hit.text):
         return "quoted"
     if rule.role == "generic" and severe and went_on(hit, progress):
         return "went-on"
     return None
+
+
+def _in_comment(line: bytes) -> bool:
+    """Whether an error or a code stands only in the comment behind a setting or code."""
+    if b"#" not in line and b"//" not in line:
+        return False
+    text = decode(line)
+    before = without_comment(text)
+    return len(before) < len(text) and _TELLS.search(before) is None
 
 
 def _only_warns(hit: Hit, pack: Pack) -> bool:

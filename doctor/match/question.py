@@ -14,6 +14,7 @@ from doctor.finding import Evidence, Finding
 from doctor.match.pack import Pack
 from doctor.match.reason import finding_of
 from doctor.match.words import values_of
+from doctor.records.comment import without_comment
 
 #: a text longer than this is a log, not a question
 LONGEST = 240
@@ -81,6 +82,8 @@ def is_question(text: str) -> bool:
         return False
     if _ASKS.search(stripped):
         return True
+    if without_comment(stripped) != stripped:
+        return False
     if len(stripped.split()) > _MOST_WORDS or _PROGRAM.search(stripped) or _SENTENCE.match(stripped):
         return False
     return any(_COMPLAINS.search(clause) and not _REASSURES.search(clause) for clause in _CLAUSE.split(stripped))

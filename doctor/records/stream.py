@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Optional
 
 from doctor.escape import decode
+from doctor.records.comment import without_comment
 from doctor.records.jsonl import EVENT_LINE, METRIC_LINE, metric_fields
 from doctor.records.prefix import rank_span, seconds, time_span
 from doctor.records.progress import bar_of
@@ -124,7 +125,7 @@ class Stream:
                 self.pick = min(range(len(label)), key=lambda place: data.count(label[place : place + 1]))
 
     def _unknown(self, raw: bytes) -> list[Fields]:
-        text = clean(decode(raw[-LONGEST:]))
+        text = without_comment(clean(decode(raw[-LONGEST:])))
         bar = bar_of(text)
         if bar is not None:
             self._bar = bar.position
