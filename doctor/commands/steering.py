@@ -12,15 +12,17 @@ if TYPE_CHECKING:
 
 
 def training(word: str, auto_fix: bool = False) -> Training:
-    """How a config or an example is trained, or the run of a folder gone on with. Raises UsageError when there is no such
-    file."""
+    """How a config or an example is trained, or the run of a folder gone on with; a run that goes on without us is taken
+    as it is. Raises UsageError when there is no such file."""
     from doctor.errors import UsageError
     from doctor.examples import example
     from doctor.finding import Text
+    from doctor.tui.services import Training
 
-    path = Path(word)
+    path = Path(word).expanduser()
     if path.is_dir():
-        return steered(path, auto_fix)
+        pid = running(path)
+        return Training((), path, pid) if pid is not None else steered(path, auto_fix)
     if not path.is_file() and example(word) is None:
         raise UsageError(Text(f"{word}: no such file or example.", f"{word}：没有这样的文件或示例。"))
     base = Path("output") / f"{path.stem}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -28,6 +30,26 @@ def training(word: str, auto_fix: bool = False) -> Training:
     while folder.exists():
         folder, count = base.with_name(f"{base.name}-{count}"), count + 1
     return _command(word, folder, auto_fix)
+
+
+def running(folder: Path) -> Optional[int]:
+    """The process that trains into a folder: the one that watches the trainer, or else the trainer. A trainer always
+    names its folder in its command line; those of other users are not seen."""
+    import psutil
+
+    wanted = folder.resolve()
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline()
+            if "doctor.trainer" not in words or "--output-dir" not in words[:-1]:
+                continue
+            named = Path(process.cwd(), words[words.index("--output-dir") + 1])
+            if named.resolve() == wanted and process.status() != psutil.STATUS_ZOMBIE:
+                parent = words[words.index("--parent") + 1] if "--parent" in words[:-1] else ""
+                return int(parent) if parent == str(process.ppid()) else process.pid
+        except (psutil.Error, OSError):
+            continue
+    return None
 
 
 def steered(folder: Path, auto_fix: bool, *, step: Optional[int] = None, text: Optional[str] = None) -> Training:

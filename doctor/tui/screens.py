@@ -42,6 +42,8 @@ class DoctorScreen(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__(id=self.where)
+        #: the language of the words that stand on the screen
+        self.said = ""
 
     @property
     def doctor(self) -> DoctorApp:
@@ -76,8 +78,10 @@ class DoctorScreen(Screen[None]):
 
     def relabel(self) -> None:
         """Writes the words of the screen again, in the language of now."""
-        bind(self, self.where, self.lang)
-        self.refresh_bindings()
+        if self.said != self.lang:  # a footer is taken apart and made again, which costs more than all the rest
+            self.said = self.lang
+            bind(self, self.where, self.lang)
+            self.refresh_bindings()
         self.query_one("#too-small", Static).update(say("too_small", self.lang))
         bar = Styled(no_wrap=True)
         for key, name in ROOMS:

@@ -39,10 +39,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Training:
-    """The command line that trains, and the folder it will write into."""
+    """The command line that trains, and the folder it will write into; `pid` of the process that trains there already,
+    in place of a command."""
 
     command: tuple[str, ...]
     folder: Path
+    pid: Optional[int] = None
 
 
 @dataclass(frozen=True)

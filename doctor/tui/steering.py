@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Optional
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static, TextArea
@@ -37,7 +37,10 @@ class BackScreen(ModalScreen[Optional[int]]):
         window = self.query_one("#back")
         window.border_title = say("back", self.lang)
         window.border_subtitle = say("back_keys", self.lang)
-        self.query_one("#back-steps").focus()
+        steps = self.query_one("#back-steps", OptionList)
+        # Enter alone must not bring the fault back that one flees from
+        steps.highlighted = next((row for row, item in enumerate(self.saved) if item.sound), 0)
+        steps.focus()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(self.saved[event.option_index].step)
@@ -54,7 +57,8 @@ class EditScreen(ModalScreen[Optional[str]]):
     """An editor for the config; gives the text that the run is to go on with. ctrl+s shows what was changed and asks, a
     second ctrl+s consents."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", ""), ("ctrl+s", "save", "")]
+    # before the text takes it: an editor in which Tab indents would only move the focus
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "", priority=True), ("ctrl+s", "save", "")]
 
     def __init__(self, path: str, text: str, lang: str) -> None:
         super().__init__()

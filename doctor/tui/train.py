@@ -94,7 +94,7 @@ class TrainScreen(DoctorScreen):
     def _start(self, prepare: Callable[[], Training]) -> None:
         try:
             self.training = prepare()
-            self.trainee = Trainee(self.training.command, self.training.folder)
+            self.trainee = Trainee(self.training.command, self.training.folder, self.training.pid)
         except UsageError as error:
             self.note = Text(error.line("en"), error.line("zh"))
         except OSError as error:
@@ -197,6 +197,8 @@ class TrainScreen(DoctorScreen):
             return WORDS["train_hint"]
         folder = visible(str(self.training.folder))
         if not self.trainee.running:
+            if self.trainee.code is None:
+                return WORDS["train_gone"].format(folder=folder)
             return WORDS["train_over"].format(code=self.trainee.code, folder=folder)
         return WORDS["train_paused" if self.trainee.paused else "training"].format(folder=folder)
 

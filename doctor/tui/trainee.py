@@ -22,30 +22,47 @@ LINES, WIDTH = 500, 400
 SCREEN = "screen.txt"
 #: bytes of it that are read at a time
 BLOCK = 1 << 16
+#: how psutil calls a process that runs no more
+ENDED = ("zombie", "dead")
 
 
 class Trainee:
-    """`command` runs until it ends or is told to. Raises OSError when it cannot be started."""
+    """`command` runs until it ends or is told to; in place of it `pid` may be that of a process which trains there
+    already. Raises OSError when it cannot be started."""
 
-    def __init__(self, command: tuple[str, ...], folder: Path) -> None:
+    def __init__(self, command: tuple[str, ...], folder: Path, pid: Optional[int] = None) -> None:
         self.folder = folder
         self.lines: deque[str] = deque(maxlen=LINES)
         self.paused = False
-        folder.mkdir(parents=True, exist_ok=True)
         self._screen = folder / SCREEN
-        with self._screen.open("ab") as out:
-            self._read = out.tell()
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
-            )
+        self._started: Optional[subprocess.Popen[bytes]] = None
+        self._process: Optional[psutil.Process] = None
+        if pid is None:
+            folder.mkdir(parents=True, exist_ok=True)
+            with self._screen.open("ab") as out:
+                self._read = out.tell()
+                self._started = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+                )
+            pid = self._started.pid
+        else:
+            # what it wrote last; one that was started elsewhere writes to its own terminal
+            self._read = max(0, self._screen.stat().st_size - BLOCK // 4) if self._screen.exists() else 0
+        self.pid = pid
+        self._process = _process(pid)
+        if self._started is None and self._process is not None:
+            self.paused = _status(self._process) == "stopped"
 
     @property
     def running(self) -> bool:
-        return self._process.poll() is None
+        if self._started is not None:
+            return self._started.poll() is None
+        return self._process is not None and self._process.is_running() and _status(self._process) not in ENDED
 
     @property
     def code(self) -> Optional[int]:
-        return self._process.poll()
+        """None while it runs, and of a process that is not our child."""
+        return self._started.poll() if self._started is not None else None
 
     def look(self) -> None:
         """Takes in what was written since the last look."""
@@ -74,7 +91,8 @@ class Trainee:
         if self.paused:
             self.resume()
         if self.running:
-            os.killpg(self._process.pid, signal.SIGINT)
+            # one that was started elsewhere may share its group with what has nothing to do with it
+            (os.killpg if self._started is not None else os.kill)(self.pid, signal.SIGINT)
 
     def wait(self) -> None:
         while self.running:
@@ -84,9 +102,10 @@ class Trainee:
         """The process and all below it, parents first."""
         import psutil
 
+        if self._process is None:
+            return []
         try:
-            root = psutil.Process(self._process.pid)
-            return [root, *root.children(recursive=True)]
+            return [self._process, *self._process.children(recursive=True)]
         except psutil.Error:
             return []
 
@@ -99,3 +118,21 @@ class Trainee:
                 process.send_signal(number)
             except psutil.Error:  # it has just ended
                 continue
+
+
+def _process(pid: int) -> Optional[psutil.Process]:
+    import psutil
+
+    try:
+        return psutil.Process(pid)
+    except psutil.Error:  # it has just ended
+        return None
+
+
+def _status(process: psutil.Process) -> str:
+    import psutil
+
+    try:
+        return str(process.status())
+    except psutil.Error:
+        return "dead"

@@ -146,8 +146,8 @@ class WatchScreen(DoctorScreen):
             self.meters = self.doctor.services.meters()
 
     def paint(self) -> None:
-        """Draws what is known now."""
-        if not self.query("#status"):  # not composed yet, or taken apart already
+        """Draws what is known now, where it is seen."""
+        if not self.is_current or not self.query("#status"):  # not composed yet, or taken apart already
             return
         status = self._status(self.view.last)
         status.truncate(max(10, self.size.width - 2), overflow="ellipsis")

@@ -61,13 +61,13 @@ WORDS: dict[str, Text] = {
     "open": Text("Open", "打开文件"),
     "next_rank": Text("Rank", "换 rank"),
     "freeze": Text("Freeze", "冻结"),
-    "loss": Text("loss", "损失"),
+    "loss": Text("loss", "loss"),
     "grad_norm": Text("gradient norm", "梯度范数"),
     "lr": Text("learning rate", "学习率"),
     "loss_scale": Text("loss scale", "loss scale"),
-    "step_time_ms": Text("step time, ms", "步耗时 ms"),
+    "step_time_ms": Text("step time (ms)", "步耗时（ms）"),
     "throughput": Text("throughput", "吞吐"),
-    "memory_mb": Text("memory, MB", "内存 MB"),
+    "memory_mb": Text("memory (MB)", "内存（MB）"),
     "waiting": Text("waiting for the first step line …", "等待第一条 step 日志……"),
     "ended": Text("ended", "已结束"),
     "live": Text("live", "实时"),
@@ -115,6 +115,10 @@ WORDS: dict[str, Text] = {
         "ended with exit code {code} in {folder}; p resumes it, b goes back, i edits the config",
         "已结束，退出码 {code}，运行目录 {folder}；p 续训，b 回退，i 修改配置",
     ),
+    "train_gone": Text(
+        "ended in {folder}; p resumes it, b goes back, i edits the config",
+        "已结束，运行目录 {folder}；p 续训，b 回退，i 修改配置",
+    ),
     "back_key": Text("Back", "回退"),
     "edit_key": Text("Edit", "改配置"),
     "auto_fix": Text("Auto-fix on/off", "自动修复 开/关"),
@@ -138,9 +142,9 @@ WORDS: dict[str, Text] = {
     "by_hand_edit": Text("config edited by hand", "手动修改配置"),
     "quit_question": Text(
         "A training is going on in {folder}.\n\ns    stop it (it saves a checkpoint) and quit\n"
-        "k    keep it running and quit; doctor watch shows it again\nEsc  stay here",
+        "k    keep it running and quit; its folder, given here, takes it up again\nEsc  stay here",
         "训练正在进行，运行目录 {folder}。\n\ns    停止训练（先保存 checkpoint）并退出\n"
-        "k    训练继续，仅退出界面；可用 doctor watch 再次查看\nEsc  留在界面",
+        "k    训练继续，仅退出界面；之后在此输入运行目录即可再次接管\nEsc  留在界面",
     ),
     "pick_keys": Text("Enter takes the file   Backspace up   Esc leaves", "回车选择文件   退格键上一级   Esc 取消"),
     "pick_folder_keys": Text(

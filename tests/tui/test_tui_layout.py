@@ -78,7 +78,7 @@ def rows(app: DoctorApp) -> list[str]:
 
 
 async def until(pilot: Pilot[None], true: Callable[[], bool]) -> None:
-    for _ in range(400):
+    for _ in range(2400):
         if true():
             return
         await pilot.pause(0.05)
@@ -86,9 +86,7 @@ async def until(pilot: Pilot[None], true: Callable[[], bool]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def run_folder(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text("model:\n  num_heads: 30\n  hidden_size: 4096\n")
     for rank in range(4):
         behind = 20 if rank == 2 else 0

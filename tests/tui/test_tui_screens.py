@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
@@ -34,7 +33,7 @@ def play(script: Play, size: tuple[int, int] = (100, 30), **options: Any) -> Non
     asyncio.run(run())
 
 
-async def until(pilot: Pilot[None], true: Callable[[], bool], seconds: float = 20) -> None:
+async def until(pilot: Pilot[None], true: Callable[[], bool], seconds: float = 120) -> None:
     """Waits for workers: a fixed pause is too long on one machine and too short on another."""
     for _ in range(int(seconds / 0.05)):
         if true():
@@ -45,13 +44,6 @@ async def until(pilot: Pilot[None], true: Callable[[], bool], seconds: float = 2
 
 def shown(app: DoctorApp, selector: str) -> str:
     return str(app.screen.query_one(selector, Static).render())
-
-
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path
 
 
 def nan_log(folder: Path) -> Path:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -17,6 +19,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 
+from doctor.commands import steering
 from doctor.commands.home import services
 from doctor.errors import UsageError
 from doctor.finding import Text
@@ -87,7 +90,7 @@ def play(script: Callable[[DoctorApp, Pilot[None], TrainScreen, Stub], Awaitable
 
 
 async def until(pilot: Pilot[None], true: Callable[[], bool]) -> None:
-    for _ in range(600):
+    for _ in range(2400):
         if true():
             return
         await pilot.pause(0.05)
@@ -135,7 +138,7 @@ def test_it_goes_back_to_the_checkpoint_that_is_chosen(tmp_path: Path) -> None:
         before = room.trainee
         await pilot.press("b")
         await until(pilot, lambda: bool(app.screen.query("#back-steps")))
-        await pilot.press("down", "enter")
+        await pilot.press("enter")  # the newest is not sound: the one before it is offered first
         await until(pilot, lambda: room.trainee is not before)
         await until(pilot, lambda: "began again 10 None" in written(room))
         assert before is not None and before.code == 130, "the one before has saved and ended"
@@ -157,7 +160,13 @@ def test_an_edited_config_is_shown_as_a_diff_before_it_is_used(tmp_path: Path) -
         await pilot.press("ctrl+s")
         assert "+a: 2" in shown(app, "#edit-diff") and room.trainee is before
         await pilot.press("escape")
-        assert isinstance(app.screen, EditScreen)
+        assert isinstance(app.screen, EditScreen) and not app.screen.asked, "one goes on editing"
+        await pilot.press("escape")
+        assert app.screen is room and room.trainee is before, "and leaves without a change"
+        await pilot.press("i")
+        await until(pilot, lambda: isinstance(app.screen, EditScreen))
+        app.screen.query_one("#edit-text", TextArea).text = "a: 2\n"
+        await pilot.pause()
         await pilot.press("ctrl+s", "ctrl+s")
         await until(pilot, lambda: room.trainee is not before)
         await until(pilot, lambda: "began again None a: 2" in written(room))
@@ -203,6 +212,33 @@ def test_quitting_asks_what_becomes_of_the_training(tmp_path: Path) -> None:
     finally:
         os.killpg(trainee._process.pid, signal.SIGKILL)
         trainee.wait()
+
+
+def test_a_run_that_was_left_going_is_taken_up_again(tmp_path: Path) -> None:
+    """Not a second trainer in the same folder: the first is shown, held and stopped."""
+    words = (sys.executable, "-c", TRAINER, "doctor.trainer", "--output-dir", ".")
+    process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, start_new_session=True)
+    (tmp_path / "screen.txt").write_text("step 7 of before\n")
+
+    async def script(app: DoctorApp, pilot: Pilot[None], room: TrainScreen, stub: Stub) -> None:
+        room.doctor.services = replace(room.doctor.services, training=steering.training)
+        await until(pilot, lambda: steering.running(tmp_path) == process.pid)
+        room.begin(str(tmp_path))
+        assert room.running and room.trainee is not None and room.trainee.pid == process.pid
+        await until(pilot, lambda: "step 7 of before" in shown(app, "#train-output"))
+        await pilot.press("p")
+        assert "paused" in shown(app, "#train-state")
+        await pilot.press("p", "s")
+        threading.Thread(target=process.wait, daemon=True).start()  # its parent, that is this test, must take note
+        await until(pilot, lambda: not room.running)
+        await until(pilot, lambda: "ended in" in shown(app, "#train-state"))
+        assert process.wait() == 130, "it was asked to end as by Ctrl-C"
+        assert steering.running(tmp_path) is None
+
+    try:
+        play(script, tmp_path)
+    finally:
+        process.kill()
 
 
 def test_without_a_training_the_keys_say_so(tmp_path: Path) -> None:
