@@ -172,7 +172,7 @@ def slice_recompute_in_mcore(plan: Plan) -> Iterator[Finding]:
     value = plan.recompute.slice_activation
     if value.on and not plan.release.before("1.7.0"):
         yield slice_recompute_in_mcore.finding(
-            severity=None if plan.release.certain else Severity.WARNING,
+            severity=None if plan.release.certain and plan.release.since("1.7.0") else Severity.WARNING,
             evidence=seen(plan, value, expected=False),
             fixes=(change(plan, value, False, safe=True),),
         )

@@ -32,6 +32,7 @@ _CONSTRUCTED = ("parallel_config", "recompute_config", "moe_config")
 _TEMPLATED = (*_CONSTRUCTED, "runner_config", "swap_config", "monitor_config")
 
 
+# (of a file without run_mode it looks at the general settings only: those sections then keep what they hold)
 #: sections that keep unknown keys without a word
 _OPEN = (
     "runner_config",
@@ -188,6 +189,7 @@ def unknown_key_refused(plan: Plan) -> Iterator[Finding]:
                 ),
                 evidence=at_name(plan, value, _expected(hint, place, value.name)),
                 fixes=cures(plan, value, hint),
+                severity=None if section in _CONSTRUCTED or plan.run_mode.given else Severity.WARNING,
                 key=value.key,
             )
         yield from _of_other_releases(plan, section)
@@ -226,7 +228,7 @@ def _of_other_releases(plan: Plan, section: str) -> Iterator[Finding]:
             ),
             evidence=at_name(plan, value, None),
             fixes=cures(plan, value, None),
-            severity=None if plan.release.certain else Severity.WARNING,
+            severity=None if plan.release.certain and (span or plan.run_mode.given) else Severity.WARNING,
             key=value.key,
         )
 
@@ -311,7 +313,7 @@ def unknown_key_ignored(plan: Plan) -> Iterator[Finding]:
             if value.name in _EXTRA.get(section, ()):
                 continue
             yield _misspelt(plan, section, value, hint, place)
-    for value, hint in _typeless(plan):
+    for value, hint in (*_typeless(plan), *_kept_by_callbacks(plan)):
         yield _misspelt(plan, value.key.rpartition(".")[0], value, hint, None)
 
 
@@ -340,6 +342,18 @@ def _swallowed(plan: Plan, section: str) -> Iterator[tuple[Value, Optional[str]]
         if name not in taken[0]:
             hint = same_in_other_words(name, taken[0] - here.mapping.keys())
             if hint is not None and name in section_specs(plan.dialect, section):
+                yield value, hint
+
+
+def _kept_by_callbacks(plan: Plan) -> Iterator[tuple[Value, str]]:
+    """Settings of callbacks that take anything (**kwargs) and read none of that name, but one much like it."""
+    for item in plan.context.callbacks.sequence:
+        taken = arguments("callback", item.get("type").words)
+        if taken is None or not taken[1] or item.get("auto_register").given:
+            continue
+        for name, value in item.mapping.items():
+            hint = meant(name, taken[0] - item.mapping.keys()) if name not in taken[0] and name != "type" else None
+            if hint is not None:
                 yield value, hint
 
 

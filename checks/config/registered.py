@@ -133,10 +133,11 @@ def _lookup(value: Value, kind: str) -> Optional[Name]:
 )
 @applies(MINDFORMERS)
 def unknown_class(plan: Plan) -> Iterator[Finding]:
-    for value, kind in _named(plan):
+    unknown = [(value, kind) for value, kind in _named(plan) if value.words and _lookup(value, kind) is None]
+    # Nobody misspells every second name: such a file is for a program that registers its own.
+    of_their_own = len(unknown) >= _TOO_MANY_SLIPS
+    for value, kind in unknown:
         word = value.words
-        if not word or _lookup(value, kind) is not None:
-            continue
         names = registered(kind)
         here = [text for text, known in names.items() if not known.releases or plan.release.has(known.releases)]
         hint = nearest(word, here, 0.8) or nearest(word, names, 0.8)
@@ -154,10 +155,53 @@ def unknown_class(plan: Plan) -> Iterator[Finding]:
             Text(f"{unknown_class.rule.why.en}{ask.en}", f"{unknown_class.rule.why.zh}{ask.zh}"),
             evidence=seen(plan, value, expected=hint),
             fixes=fixes,
-            severity=None if hint and kind != "processor" and not _idle(plan, value) else Severity.WARNING,
+            severity=None
+            if hint and kind != "processor" and not of_their_own and not _idle(plan, value)
+            else Severity.WARNING,
             name=shown(value),
         )
         yield worded(found, kind=words)
+
+
+#: unknown names in one file from which on they are no slips
+_TOO_MANY_SLIPS = 5
+
+
+@check(
+    Rule(
+        id="CFG-REG-008",
+        name="registered-class-differs",
+        severity=Severity.ERROR,
+        category="config",
+        title=Text(
+            "auto_register brings {brought}, but type asks for {name}",
+            "auto_register 注册的是 {brought}，而 type 为 {name}",
+        ),
+        why=Text(
+            "auto_register imports one class and registers it under its own name; `type` is then looked up, and nothing has that name.",
+            "auto_register 导入一个类并以类名注册，随后按 `type` 查找，没有该名称即报错。",
+        ),
+        fix=Text(
+            "Write the same class in both: auto_register: module.Class, type: Class.",
+            "两处写同一个类：auto_register: 模块.类名，type: 类名。",
+        ),
+        references=("mindformers/tools/register/register.py auto_register, get_instance_from_cfg",),
+    )
+)
+@applies(GRAPH)
+def registered_class_differs(plan: Plan) -> Iterator[Finding]:
+    known = {name for kind in _WORDS for name in registered(kind)}
+    for part in plan.root.walk():
+        source, name = part.get("auto_register"), part.get("type")
+        brought = source.words.rpartition(".")[2]
+        if not part.is_mapping or not source.words or not name.words or name.words in {brought, *known}:
+            continue
+        yield registered_class_differs.finding(
+            evidence=seen(plan, name, source, expected=brought),
+            fixes=(change(plan, name, brought),),
+            brought=brought,
+            name=shown(name),
+        )
 
 
 def _other_kind(word: str, kind: str) -> Optional[str]:

@@ -10,6 +10,7 @@ from doctor.checks.config.judge import (
     GRAPH,
     advice,
     applies,
+    because,
     change,
     quote,
     remove,
@@ -357,15 +358,28 @@ def section_missing(plan: Plan) -> Iterator[Finding]:
     started = plan.optimizer.section.given or plan.schedule.section.given
     if not started or not plan.run_mode.given:
         return
+    handed_over = not any(plan.root.get(name).given for name in _DATA)
     for name in wanted:
         if not plan.root.get(name).given:
             absent = plan.root.absent(name)
+            from_python = name in _DATA and handed_over
             yield section_missing.finding(
+                because(
+                    section_missing,
+                    "With `Trainer(train_dataset=...)` in Python the data may come from your code.",
+                    "若在 Python 中以 `Trainer(train_dataset=...)` 传入数据集，则可以没有。",
+                )
+                if from_python
+                else None,
                 evidence=(Evidence.at(absent.location, "value", expected=both("a section")),),
                 fixes=(advice(plan, f"Add {name}.", f"补上 {name}。"),),
-                severity=None if name in _NEVER_ABSENT else Severity.WARNING,
+                severity=None if name in _NEVER_ABSENT and not from_python else Severity.WARNING,
                 key=name,
             )
+
+
+#: what a run takes from Python as well
+_DATA = ("train_dataset", "train_dataset_task")
 
 
 _NEVER_ABSENT = frozenset(("trainer", "train_dataset", "train_dataset_task", "model"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -68,6 +69,8 @@ def _parts(document: Document, dialect: Dialect) -> Mapping[str, Any]:
 
 def _release(root: Value, dialect: Dialect, asked: Optional[str]) -> Release:
     if asked is not None:
+        # Tags and branches of the repository carry a letter: v1.6.0, r1.8.0.
+        asked = re.sub(r"^[vVrR](?=\d)", "", asked.strip())
         if not valid_version(asked):
             raise UsageError(
                 Text(f"--mindformers {asked}: not a version.", f"--mindformers {asked}：不是版本号。"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
+from doctor.plan.names import nearest
 from doctor.plan.plan import Dialect
+from doctor.plan.schema import section_specs
 from doctor.plan.value import Value
 
 #: sections and settings at the top of MindFormers' graph-mode files
@@ -93,7 +95,21 @@ def dialect_of(root: Value) -> Dialect:
             return Dialect.PYNATIVE
     if ("model_type" in keys or "architectures" in keys) and keys & _HUGGINGFACE_MODEL and not keys & GRAPH_KEYS:
         return Dialect.HUGGINGFACE
-    return Dialect.LEGACY if keys & GRAPH_KEYS else Dialect.OTHER
+    return Dialect.LEGACY if keys & GRAPH_KEYS and not _of_another_tool(keys) else Dialect.OTHER
+
+
+#: sections of chat_web/config/config.yaml, which stands among the official files
+_OF_THE_CHAT_SERVER = frozenset(("server", "web_demo", "default_generation_args"))
+
+
+def _of_another_tool(keys: frozenset[str]) -> bool:
+    """Whether one section of MindFormers stands among two or more that are nothing like its own, as in the input files
+    of MindFormers' own tools (pipeline balance, web chat). Whoever misspells sections keeps some of them right."""
+    known = section_specs(Dialect.LEGACY, "").keys() - _OF_THE_CHAT_SERVER
+    # time_config is no slip of moe_config: half of the letters alike are the ending.
+    stems = {name.replace("_config", "") for name in GRAPH_KEYS}
+    strange = [name for name in sorted(keys - known) if nearest(name.replace("_config", ""), stems, 0.85) is None]
+    return len(keys & known) <= 1 and len(strange) >= 2
 
 
 def _names_a_model(root: Value) -> bool:

@@ -63,6 +63,11 @@ def plan(text: str, devices: int = 0, mindformers: str = "", name: str = "run.ya
         (TRAINER, Dialect.TRAINER),
         ('{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2}', Dialect.HUGGINGFACE),
         ("llama: {input_path: a, output_path: b}", Dialect.OTHER),
+        # a tool that balances pipeline stages, a server for chats: one section's name in common, nothing else
+        ("pipeline_info: {stages: 4}\nrecompute_config: {recompute: [1, 2, 3]}\nmeasured: {head: 1}", Dialect.OTHER),
+        ("server: {port: 8080}\nmodel: {config: a.yaml}\ndefault_arguments: {top_k: 1}", Dialect.OTHER),
+        ("optimzer: {type: AdamW}\nlr_schedul: {type: ConstantWarmUpLR}\nrunner_config: {epochs: 1}", Dialect.LEGACY),
+        ("recompute_config: {recompute: True}", Dialect.LEGACY),
     ],
 )
 def test_dialects_are_told_apart(text: str, dialect: Dialect) -> None:
