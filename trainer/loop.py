@@ -19,7 +19,7 @@ from doctor.trainer.config import RunConfig
 from doctor.trainer.data.batches import Batch, Batches
 from doctor.trainer.evaluation import Evaluation
 from doctor.trainer.models.decoder import IGNORED, CausalLM, LanguageModelLoss
-from doctor.trainer.monitors import Monitors, structure
+from doctor.trainer.monitors import STORED, Monitors, structure
 from doctor.trainer.progress import Mean, Progress
 from doctor.trainer.runfolder import Journal, RunFolder
 from doctor.trainer.saving import Saver
@@ -118,8 +118,8 @@ class Loop:
         # Its own schedule: that of the stepper is one of the things watched.
         schedule = replace(self.schedule)
         known = self.config.dataset.shift_labels != "never"
-        grain = 1e-3 if self.args.mixed_precision == "O3" else 1.2e-7
-        self.monitors = Monitors(self.args, schedule, shadow, self._alarm, grain, known)
+        stored = STORED[self.args.dtype if self.args.mixed_precision == "O3" else "float32"]
+        self.monitors = Monitors(self.args, schedule, shadow, self._alarm, stored, known)
 
     def _alarm(self, kind: str, words: str) -> None:
         self.journal.say(f"monitor {kind}: step {self.progress.step + 1}: {words}", "ERROR")

@@ -20,8 +20,27 @@ from doctor.trainer.data.batches import Batch
 from doctor.trainer.schedule import Schedule
 
 IGNORED = -100
-#: of an expected change; the step computes in FP32
-_TOLERANCE = 2e-3
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How exact a step can be that keeps the weights in a type: the relative step of the type, the share of an expected
+    change and of the rate that may be amiss. The kernel takes gradients in that type too (`rounds` gives them): in FP16
+    most of them lie where the type has only a few bits left, and Adam makes whole updates of what remains."""
+
+    grain: float
+    of_change: float
+    of_rate: float
+    rounds: Optional[Callable[[Any], Any]] = None
+
+
+STORED = {
+    "float32": Stored(1.2e-7, 2e-3, 1e-5),
+    "float16": Stored(1e-3, 0.5, 0.02, lambda values: values.astype(np.float32).astype(np.float16).astype(np.float64)),
+    "bfloat16": Stored(8e-3, 0.5, 0.02),
+}
+#: steps for which a gradient of FP16 is to be zero before that is said: a low loss scale loses small ones now and then
+_FLAT_STEPS = 5
 #: names that are listed before the rest is only counted
 _LISTED = 3
 
@@ -66,11 +85,13 @@ class Monitors:
     schedule: Schedule
     shadow: Shadow
     say: Callable[[str, str], None]
-    #: smallest relative step of the type in which the weights are stored
-    grain: float = 1.2e-7
+    stored: Stored = STORED["float32"]
     labels_are_next: bool = True
     _said: set[str] = field(default_factory=set)
     _last: tuple[int, int, int] = (-1, -1, 0)
+    #: positions of a sample, and for how many steps each gradient has been zero
+    _length: int = 0
+    _zero: Any = 0
 
     def batches(self, taken: Sequence[Batch], per_epoch: int) -> None:
         """Before a step: the micro batches it is made of."""
@@ -80,6 +101,7 @@ class Monitors:
                 f"{len(taken)} micro batches instead of {self.args.gradient_accumulation_steps} make this update",
             )
         for batch in taken:
+            self._length = batch.ids.shape[1]
             if self.labels_are_next:
                 learned = batch.labels[:, :-1] != IGNORED
                 if not np.array_equal(batch.labels[:, :-1][learned], batch.ids[:, 1:][learned]):
@@ -88,7 +110,9 @@ class Monitors:
                 self._tell("labels", "no position of this batch has a label")
             epoch, index, digest = self._last
             now = zlib.crc32(batch.ids.tobytes())
-            if digest == now and per_epoch > 1 and len(np.unique(batch.ids)) > 1:
+            # Where samples of one batch are alike, data repeat themselves, and batches may do so as well.
+            distinct = len(np.unique(batch.ids, axis=0)) == len(batch.ids) > 1
+            if digest == now and per_epoch > 1 and distinct:
                 self._tell("batch-repeated", "this batch holds the very tokens of the one before")
             elif (batch.epoch, batch.index) <= (epoch, index):
                 self._tell("batch-order", f"batch {batch.index + 1} of epoch {batch.epoch + 1} comes a second time")
@@ -113,10 +137,12 @@ class Monitors:
         if finite:
             clip = self.args.max_grad_norm
             factor = clip / max(total, clip) if clip > 0 else 1.0
-            expected = self.shadow.step(self.args, gradients * factor, expected_rate, updates + 1)
+            clipped = gradients * factor
+            rounded = self.stored.rounds(clipped) if self.stored.rounds is not None else clipped
+            expected = self.shadow.step(self.args, rounded, expected_rate, updates + 1)
         after = seen.weights.astype(np.float64)
         if finite or drops:
-            self._moved(before, expected, after)
+            self._moved(before, expected, after, expected_rate)
         self.shadow.weights = after
 
     def _accumulated(self, seen: Seen) -> None:
@@ -143,13 +169,22 @@ class Monitors:
             self._tell("norm", f"the gradient norm is given as {norm:.6g}; its parts come to {total:.6g}")
 
     def _flat(self, squares: Any) -> None:
-        still = np.flatnonzero(squares == 0)
+        self._zero = np.where(squares == 0, self._zero + 1, 0)
+        long = _FLAT_STEPS if self.args.dtype == "float16" else 1
+        still = np.flatnonzero(self._zero >= long)
+        still = still[[not self._idle(self.shadow.names[number]) for number in still]] if len(still) else still
         if len(still):
             self._tell("no-gradient", f"the gradient of {self._names(still)} is zero throughout: nothing trains it")
 
-    def _moved(self, before: Any, expected: Any, after: Any) -> None:
+    def _idle(self, name: str) -> bool:
+        """Whether softmax takes the gradient away by itself: it does not see what all keys have in common, nor queries
+        and keys where there is one position."""
+        return name.endswith("k_proj.bias") or (self._length == 1 and ("q_proj" in name or "k_proj" in name))
+
+    def _moved(self, before: Any, expected: Any, after: Any, rate: float) -> None:
         change = np.abs(expected - before)
-        tolerance = _TOLERANCE * change + 4 * self.grain * np.maximum(np.abs(before), np.abs(expected)) + 1e-12
+        size = np.maximum(np.abs(before), np.abs(expected))
+        tolerance = self.stored.of_change * change + 4 * self.stored.grain * size + self.stored.of_rate * rate + 1e-12
         wrong = np.flatnonzero(~(np.abs(after - expected) <= tolerance))
         if not len(wrong):
             return

@@ -12,7 +12,7 @@ import pytest
 
 from doctor.trainer.arguments import TrainingArguments
 from doctor.trainer.data.batches import Batch
-from doctor.trainer.monitors import Monitors, Seen, Shadow
+from doctor.trainer.monitors import STORED, Monitors, Seen, Shadow
 from doctor.trainer.schedule import Schedule
 
 NAMES = ("embed.weight", "norm.weight", "head.weight")
@@ -105,6 +105,52 @@ def test_a_dropped_overflow_leaves_the_weights_alone_and_one_that_does_not_is_se
             Seen(np.full(3, np.inf), np.full(3, np.inf), after.astype(np.float32)), 0.01, 1.0, 2, False, np.inf
         )
         assert [kind for kind in run.kinds if kind != "rate"] == expected
+
+
+def test_fp16_weights_are_expected_to_move_by_what_their_kernel_makes_of_a_gradient() -> None:
+    """At level O3 gradients are rounded to FP16 once unscaled: of 3e-8 nothing is left, and 9e-8 becomes 1.2e-7."""
+    run = Run(mixed_precision="O3")
+    run.monitors.stored = STORED["float16"]
+    for gradient in (np.array([3e-8, 9e-8, 0.02]), np.array([2e-8, 1e-3, -0.02]), np.array([2.9e-8, 1e-7, 0.01])) * 4:
+        rounded = gradient.astype(np.float16).astype(float)
+        new, run.moments = adamw(run.args, run.weights, run.moments, rounded, run.schedule.at(run.count), run.count + 1)
+        run.weights = new.astype(np.float16).astype(float)
+        norm = float(np.linalg.norm(gradient))
+        shown = Seen(gradient**2 * 2.0**32, gradient * 65536, run.weights.astype(np.float32))
+        run.monitors.step(shown, run.schedule.at(run.count), 65536.0, run.count, True, norm)
+        run.count += 1
+    assert run.said == []
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "precision", "steps", "said"),
+    [
+        ("layers.0.attention.k_proj.bias", 8, "O0", 9, False),
+        ("layers.0.attention.q_proj.weight", 1, "O0", 9, False),
+        ("layers.0.attention.q_proj.weight", 8, "O0", 1, True),
+        ("layers.0.attention.q_proj.weight", 8, "O2", 3, False),
+        ("layers.0.attention.q_proj.weight", 8, "O2", 9, True),
+    ],
+)
+def test_a_gradient_that_is_zero_by_itself_is_no_fault(
+    name: str, length: int, precision: str, steps: int, said: bool
+) -> None:
+    run = Run(mixed_precision=precision)
+    run.monitors.shadow.names = ("embed.weight", name, "head.weight")
+    ids = np.arange(2 * length).reshape(2, length).astype(np.int32)
+    run.monitors.batches([Batch(ids, np.full_like(ids, 1), 0, 0)], per_epoch=9)
+    run.said.clear()
+    for _ in range(steps):
+        run.step(squares=[1.0, 0.0, 1.0])
+    assert ("no-gradient" in run.kinds) == said
+
+
+def test_data_that_repeat_themselves_are_no_stuck_loader() -> None:
+    run = Run()
+    alike = np.tile(np.arange(6, dtype=np.int32), (2, 1))
+    for number in range(3):
+        run.monitors.batches([batch(number, alike)], per_epoch=9)
+    assert run.said == []
 
 
 def batch(number: int, ids: Any = None, labels: Any = None) -> Batch:
