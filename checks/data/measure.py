@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Optional
 
 from doctor.checks.data.consumer import Consumer
 from doctor.formats.datasets.dataset import Row
+from doctor.formats.datasets.extremes import Extremes, Seen
 
 IDS = ("input_ids", "tokens", "text", "source_ids", "input_id", "ids")
 LABELS = ("labels", "target_ids", "label_ids", "label", "targets")
@@ -70,6 +71,25 @@ class Measured:
     constant: list[Place] = field(default_factory=list)
     padded_labels: list[Place] = field(default_factory=list)
     unreadable: list[Place] = field(default_factory=list)
+    #: the share of all token ids that was looked at for the lowest and the highest; None: those of the samples
+    read: Optional[float] = None
+
+    def widen(self, extremes: Mapping[str, Extremes]) -> None:
+        """Takes the lowest and highest numbers of whole columns in."""
+        ids = extremes.get(self.ids_column or "")
+        if ids is not None and self.lowest is not None and self.highest is not None:
+            self.read = ids.share
+            self.lowest = _further(self.lowest, ids.lowest, ids.lowest.value < self.lowest.observed)
+            self.highest = _further(self.highest, ids.highest, ids.highest.value > self.highest.observed)
+            self.span = {"min": self.lowest.observed, "max": self.highest.observed}
+        labels = extremes.get(self.labels_column or "")
+        if labels is not None and self.highest_label is not None:
+            top = labels.highest
+            self.highest_label = _further(self.highest_label, top, top.value > self.highest_label.observed)
+
+
+def _further(place: Place, seen: Seen, beyond: bool) -> Place:
+    return Place(Row(seen.file, seen.row, {}), seen.value) if beyond else place
 
 
 def measure(rows: Sequence[Row], consumer: Consumer) -> Measured:
@@ -109,7 +129,8 @@ def measure(rows: Sequence[Row], consumer: Consumer) -> Measured:
         body = ids[: ids.size - tail]
         if not body.size:
             found.empty.append(Place(row, "only padding"))
-        elif body.size > 8 and int(body.min()) == int(body.max()):
+            continue  # that nothing is left to learn follows from it
+        if body.size > 8 and int(body.min()) == int(body.max()):
             found.constant.append(Place(row, int(body[0])))
         _masks(found, row, ids)
         if found.labels_column is not None:

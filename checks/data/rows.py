@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from doctor.check import Skip, check
 from doctor.checks.data.drawn import drawn
 from doctor.checks.data.subject import Data
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.rule import Rule
+
+if TYPE_CHECKING:
+    from doctor.formats.datasets.dataset import Row
 
 #: Characters from which on a line of plain text that comes twice was copied.
 LONG_LINE = 80
@@ -54,10 +58,15 @@ def duplicated(subject: Data) -> Iterator[Finding]:
             share=share,
             count=len(copies),
             total=found.samples,
-            first=first.number,
-            second=second.number,
+            first=_place(first, subject),
+            second=_place(second, subject),
             path=subject.path,
         )
+
+
+def _place(row: Row, subject: Data) -> str:
+    """Its number, with the file where there are several."""
+    return f"{row.number} ({row.file.name})" if len(subject.set.files) > 1 else str(row.number)
 
 
 @check(

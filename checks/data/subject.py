@@ -50,7 +50,10 @@ class Data:
         """What the samples say about tokens, labels and lengths."""
         from doctor.checks.data.measure import measure
 
-        return measure(self.rows, self.consumer)
+        found = measure(self.rows, self.consumer)
+        if found.ids_column is not None and self.set.unread is None:
+            found.widen(self.set.extremes())
+        return found
 
 
 def recognises(path: Path) -> bool:
@@ -97,6 +100,7 @@ def facts(subject: Data) -> dict[str, Any]:
             "sampled": len(subject.rows),
             "sequence_length": measured.lengths,
             "token_ids": measured.span,
+            "token_ids_read": measured.read,
             "padding": measured.padding,
             "labels": measured.relation.value if measured.relation is not None else None,
             "model_shifts_labels": subject.consumer.shift.value,
@@ -113,6 +117,10 @@ def headline(subject: Data) -> Iterator[Text]:
     length = row["sequence_length"]
     tokens = "" if length is None else f", {length['min']}-{length['max']} tokens"
     tokens_zh = "" if length is None else f"，每样本 {length['min']}-{length['max']} token"
+    if row["token_ids"] is not None:
+        read = _read(row["token_ids_read"], row["sampled"])
+        ids = f"{row['token_ids']['min']}-{row['token_ids']['max']}"
+        tokens, tokens_zh = f"{tokens}, ids {ids} ({read.en})", f"{tokens_zh}，id {ids}（{read.zh}）"
     yield Text(
         f"{row['format']}: {rows} samples in {row['files']} file{'s' if row['files'] != 1 else ''}, columns {columns}{tokens}",
         f"{row['format']}：{row['files']} 个文件共 {rows} 个样本，列 {columns}{tokens_zh}",
@@ -129,6 +137,15 @@ def headline(subject: Data) -> Iterator[Text]:
             f"read here, samples/s by workers (a lower bound): {rates}{need}",
             f"本机读取速度，样本/秒（按进程数，为下限）：{rates}{need_zh}",
         )
+
+
+def _read(share: Optional[float], sampled: int) -> Text:
+    """How many of the token ids were looked at."""
+    if share is None:
+        return Text(f"in {sampled} samples", f"{sampled} 个样本中")
+    if share >= 1:
+        return Text("all of them read", "已全部读取")
+    return Text(f"{share:.0%} of them read", f"已读取 {share:.0%}")
 
 
 _LABELS = {

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from doctor.escape import visible
 from doctor.finding import Text
 from doctor.formats.datasets.dataset import Column, Dataset, Row, spread
+from doctor.formats.datasets.extremes import Extremes, Seen, widened
 from doctor.formats.tensor import Kind, Problem
+
+#: Row groups of a Parquet file whose numbers are all read.
+GROUPS = 64
 
 
 def _no_library(error: ImportError) -> Text:
@@ -50,7 +54,69 @@ def open_arrow(path: Path, files: Sequence[Path], missing: tuple[str, ...] = ())
         for file, table in tables:
             yield from _rows(file, table, per)
 
-    return Dataset(path, form, tuple(files), rows, columns, tuple(problems), draw, missing=missing)
+    def extremes() -> Mapping[str, Extremes]:
+        found: dict[str, Extremes] = {}
+        for file, table in tables:
+            for name, seen in _extremes(file, table):
+                found[name] = widened(found.get(name), seen)
+        return found
+
+    return Dataset(path, form, tuple(files), rows, columns, tuple(problems), draw, missing=missing, extremes=extremes)
+
+
+def _extremes(file: Path, table: Any) -> Iterator[tuple[str, Extremes]]:
+    """Of the columns that are lists of whole numbers, piece by piece; of a Parquet file over GROUPS row groups."""
+    import pyarrow
+
+    pieces: Iterator[tuple[int, Any]]
+    share = 1.0
+    if file.suffix == ".parquet":
+        groups = table.num_row_groups
+        share = min(1.0, GROUPS / max(groups, 1))
+        pieces = ((group, _group(table, group)) for group in spread(groups, GROUPS))
+    else:
+        pieces = enumerate([table])
+    firsts = _firsts(table) if file.suffix == ".parquet" else [0]
+    for group, piece in pieces:
+        row = firsts[group]
+        for name in [] if piece is None else piece.column_names:
+            for chunk in piece.column(name).chunks:
+                kind = chunk.type
+                if pyarrow.types.is_list(kind) and pyarrow.types.is_integer(kind.value_type):
+                    yield from ((name, seen._replace(share=share)) for seen in _of_chunk(file, row, chunk))
+                row += len(chunk)
+            row = firsts[group]
+
+
+def _firsts(table: Any) -> list[int]:
+    """The number of the first row of each row group of a Parquet file."""
+    firsts = [0]
+    for group in range(table.num_row_groups):
+        firsts.append(firsts[-1] + table.metadata.row_group(group).num_rows)
+    return firsts
+
+
+def _group(table: Any, group: int) -> Any:
+    import pyarrow
+
+    try:
+        return table.read_row_group(group)
+    except (OSError, pyarrow.ArrowException):
+        return None
+
+
+def _of_chunk(file: Path, row: int, chunk: Any) -> Iterator[Extremes]:
+    import pyarrow.compute
+
+    flat = chunk.flatten()
+    both = pyarrow.compute.min_max(flat)
+    low, high = both["min"].as_py(), both["max"].as_py()
+    if low is None:
+        return
+    rows = [
+        int(chunk.value_parent_indices()[pyarrow.compute.index(flat, value).as_py()].as_py()) for value in (low, high)
+    ]
+    yield Extremes(Seen(file, row + rows[0], low), Seen(file, row + rows[1], high))
 
 
 def _open(file: Path) -> Any:
@@ -86,18 +152,16 @@ def _rows(file: Path, table: Any, count: int) -> Iterator[Row]:
     import pyarrow
 
     if file.suffix == ".parquet":
-        number = 0
         groups = table.num_row_groups
+        firsts = _firsts(table)
         for group in spread(groups, min(groups, 8)):
             try:
                 part = table.read_row_group(group)
             except (OSError, pyarrow.ArrowException):
-                yield Row(file, number, dict.fromkeys(table.schema_arrow.names))
-                number += 1
+                yield Row(file, firsts[group], dict.fromkeys(table.schema_arrow.names))
                 continue
             for index in spread(part.num_rows, max(1, count // max(min(groups, 8), 1))):
-                yield Row(file, number, part.slice(index, 1).to_pylist()[0])
-                number += 1
+                yield Row(file, firsts[group] + index, part.slice(index, 1).to_pylist()[0])
         return
     for index in spread(table.num_rows, count):
         yield Row(file, index, table.slice(index, 1).to_pylist()[0])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 from doctor.finding import Text
+from doctor.formats.datasets.extremes import Extremes
 from doctor.formats.tensor import Problem
 
 
@@ -32,10 +33,16 @@ def nothing(count: int) -> Iterator[Row]:
     return iter(())
 
 
+def unseen() -> Mapping[str, Extremes]:
+    """No column whose numbers are read as a whole."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Dataset:
     """`draw(n)` gives about n rows spread evenly over all files, always the same ones. `rows` is None while unknown;
-    `unread` says why values cannot be read when they cannot."""
+    `unread` says why values cannot be read when they cannot. `extremes` reads all numbers of the columns that hold
+    some, or a stated share of them, where that is cheap."""
 
     path: Path
     format: str
@@ -47,6 +54,7 @@ class Dataset:
     unread: Optional[Text] = None
     #: files that the set itself says belong to it and that are not there
     missing: tuple[str, ...] = ()
+    extremes: Callable[[], Mapping[str, Extremes]] = unseen
 
 
 def spread(total: int, count: int) -> Iterator[int]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from pathlib import Path
 from typing import Optional
 
 from doctor.formats import locate
 from doctor.formats.datasets.dataset import Dataset
+from doctor.formats.datasets.jsonlines import is_wide, narrowed
 from doctor.formats.sniff import head_of, is_file, list_folder
 
 _TABLES = (".parquet", ".arrow")
+#: What Megatron's tools/preprocess_data.py calls its files.
+_MEGATRON = re.compile(r"_(?:document|sentence)\.bin$")
+#: Files of lines or arrays in a folder that are read as one data set.
+MAX_FILES = 10_000
 
 
 def kind_of(path: Path) -> Optional[str]:
@@ -29,20 +36,24 @@ def _kind_of_file(path: Path) -> Optional[str]:
     head = head_of(path) or b""
     if path.suffix in {".idx", ".bin"}:
         index = path.with_suffix(".idx")
-        return "megatron" if megatron.is_index(index) or (path.suffix == ".idx" and not head) else None
+        alone = path.suffix == ".bin" and _MEGATRON.search(name) is not None and not index.exists()
+        return "megatron" if megatron.is_index(index) or (path.suffix == ".idx" and not head) or alone else None
     if ".mindrecord" in name or mindrecord.is_mindrecord(path):
         return "mindrecord"
     if name.endswith((".jsonl", ".jsonlines", ".ndjson")):
         return "jsonl"
     if name.endswith(_TABLES):
         return "arrow"
+    wide = is_wide(head)
     if name.endswith(".json"):
+        if wide:
+            head = narrowed(head)
         start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
         if start.startswith(b"["):
             return "json" if start[1:].lstrip().startswith(b"{") else None
         first = start.partition(b"\n")[0]
         return "jsonl" if first.startswith(b"{") and first.rstrip().endswith(b"}") and b"\n{" in start else None
-    if name.endswith(".txt") and head and b"\x00" not in head:
+    if name.endswith(".txt") and head and (wide or head.count(0) < len(head) // 2):
         return "text"
     return None
 
@@ -88,11 +99,15 @@ def open_dataset(path: Path) -> Dataset:
         return arrow.open_arrow(path, files, tuple(name for part in parts for name in part.missing))
     from doctor.formats.datasets import jsonlines
 
-    suffixes = (".jsonl", ".jsonlines", ".ndjson", ".json")
-    if path.is_dir():
-        path = next(file for suffix in suffixes for file in _named(path, suffix) if _kind_of_file(file) == kind)
-    opener = {"jsonl": jsonlines.open_jsonl, "json": jsonlines.open_json, "text": jsonlines.open_text}
-    return opener[kind](path)
+    opener = {"jsonl": jsonlines.open_jsonl, "json": jsonlines.open_json, "text": jsonlines.open_text}[kind]
+    if not path.is_dir():
+        return opener(path)
+    files = [file for file in _named(path, ".") if _kind_of_file(file) == kind][:MAX_FILES]
+    if len(files) == 1:
+        return opener(files[0])
+    if kind == "jsonl":
+        opener = partial(jsonlines.open_jsonl, limit=max(jsonlines.SCANNED // len(files), 1_000_000))
+    return jsonlines.open_several(path, files, opener)
 
 
 def _named(folder: Path, part: str) -> list[Path]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Optional
+from typing import Any, BinaryIO, Callable, Optional
 
 from doctor.escape import decode, visible
 from doctor.finding import Text
-from doctor.formats.datasets.dataset import Column, Dataset, Row
+from doctor.formats.datasets.dataset import Column, Dataset, Row, spread
+from doctor.formats.datasets.extremes import Extremes, of_row, widened
 from doctor.formats.tensor import Kind, Problem
 
 #: Lines judged in full before sampling begins to leap, and bytes of a file that are searched for broken lines.
@@ -17,13 +18,17 @@ MAX_LINE = 64_000_000
 MAX_ARRAY = 512_000_000
 SCANNED = 256_000_000
 MAX_PROBLEMS = 20
+#: Lines whose places are kept, so that a row that is shown can be found again.
+MAX_PLACES = 1_000_000
 _BOM = b"\xef\xbb\xbf"
 
 
-def open_jsonl(path: Path) -> Dataset:
-    """JSON lines: every line is tried, up to SCANNED bytes; of a larger file the rest is counted by sampling."""
+def open_jsonl(path: Path, limit: int = SCANNED) -> Dataset:
+    """JSON lines: every line is tried, up to `limit` bytes; of a larger file the rest is counted by sampling."""
     problems: list[Problem] = []
     keys: dict[str, Column] = {}
+    seen: dict[str, Extremes] = {}
+    places: list[tuple[int, int]] = []
     rows = 0
     size = path.stat().st_size
     if not size:
@@ -34,36 +39,98 @@ def open_jsonl(path: Path) -> Dataset:
         wide = _wide(path, file)
         if wide is not None:
             return Dataset(path, "jsonl", (path,), problems=(wide,))
-        for number, offset, line in _lines(file, SCANNED):
+        for number, offset, line in _lines(file, limit):
             if not line.strip():
                 continue
             value = _parse(path, number, offset, line, problems, last=offset + len(line) >= size)
             if isinstance(value, dict):
                 rows += 1
+                if len(places) < MAX_PLACES:
+                    places.append((number - 1, offset))
                 for key, item in value.items():
                     keys.setdefault(str(key), Column(_kind(item)))
+                for name, found in of_row(path, number - 1, value):
+                    seen[name] = widened(seen.get(name), found)
         read = file.tell()
     if read < size:
         rows = rows * size // max(read, 1)
+        seen = {name: found._replace(share=read / size) for name, found in seen.items()}
 
     def draw(count: int) -> Iterator[Row]:
-        yield from _draw_lines(path, count)
+        # With all lines known the row is the line counted from 0; else the number of the draw.
+        yield from _drawn_at(path, places, count) if len(places) == rows else _draw_lines(path, count)
 
-    return Dataset(path, "jsonl", (path,), rows, keys, tuple(problems), draw)
+    return Dataset(path, "jsonl", (path,), rows, keys, tuple(problems), draw, extremes=lambda: seen)
+
+
+def open_several(folder: Path, files: Sequence[Path], opener: Callable[[Path], Dataset]) -> Dataset:
+    """Files of lines or arrays that are read together as one data set."""
+    parts = [opener(file) for file in files]
+    columns: dict[str, Column] = {}
+    for part in parts:
+        for name, column in part.columns.items():
+            columns.setdefault(name, column)
+    problems = (*(problem for part in parts for problem in part.problems), *_strangers(parts))
+    unread = next((part.unread for part in parts if part.unread is not None), None)
+    known = [part.rows for part in parts if part.rows is not None]
+
+    def draw(count: int) -> Iterator[Row]:
+        chosen = [parts[at] for at in spread(len(parts), count)]
+        for part in chosen:
+            yield from part.draw(max(1, count // len(chosen)))
+
+    def extremes() -> Mapping[str, Extremes]:
+        found: dict[str, Extremes] = {}
+        for part in parts:
+            for name, seen in part.extremes().items():
+                found[name] = widened(found.get(name), seen)
+        return found
+
+    rows = sum(known) if known else None
+    return Dataset(folder, parts[0].format, tuple(files), rows, columns, problems, draw, unread, extremes=extremes)
+
+
+def _strangers(parts: Sequence[Dataset]) -> Iterator[Problem]:
+    """Files that have no field in common with the first: they are of another data set."""
+    first = next((part for part in parts if part.columns), None)
+    for part in parts:
+        if first is None or not part.columns or set(part.columns) & set(first.columns):
+            continue
+        mine, wanted = sorted(part.columns), sorted(first.columns)
+        what = Text(
+            f"its fields are {', '.join(mine[:6])}, those of {first.path.name} {', '.join(wanted[:6])}",
+            f"它的字段是 {'、'.join(mine[:6])}，而 {first.path.name} 的字段是 {'、'.join(wanted[:6])}",
+        )
+        yield Problem(Kind.DTYPE, part.path, what, observed=mine, expected=wanted)
 
 
 def _wide(path: Path, file: BinaryIO) -> Optional[Problem]:
     """That a file is UTF-16, which has its mark at the beginning. The file is at its beginning before and after."""
-    mark = file.read(2)
+    head = file.read(64)
     file.seek(0)
-    if mark in {b"\xff\xfe", b"\xfe\xff"}:
+    if is_wide(head):
         return Problem(Kind.NAME, path, Text("it is UTF-16", "文件是 UTF-16 编码"), observed="utf-16")
     return None
+
+
+def is_wide(head: bytes) -> bool:
+    """Whether a text begins as UTF-16: with its mark, or with every other byte zero."""
+    return head[:2] in {b"\xff\xfe", b"\xfe\xff"} or (len(head) > 7 and not (any(head[:8:2]) and any(head[1:8:2])))
+
+
+def narrowed(head: bytes) -> bytes:
+    """The beginning of a text in UTF-16 as UTF-8."""
+    order = "utf-16-be" if head[:2] == b"\xfe\xff" or not head[0] else "utf-16-le"
+    return head[: len(head) // 2 * 2].decode(order, "replace").lstrip("\ufeff").encode("utf-8", "replace")
 
 
 def open_json(path: Path) -> Dataset:
     """A JSON array of objects. Larger than 512 MB it is not read whole: convert it to lines."""
     size = path.stat().st_size
+    with path.open("rb") as file:
+        wide = _wide(path, file)
+    if wide is not None:
+        return Dataset(path, "json", (path,), problems=(wide,))
     if size > MAX_ARRAY:
         what = Text(
             "a JSON array of more than 512 MB; convert it to JSON lines",
@@ -85,19 +152,20 @@ def open_json(path: Path) -> Dataset:
         return Dataset(path, "json", (path,), problems=(Problem(Kind.HEADER, path, Text(str(error), str(error))),))
     items = data if isinstance(data, list) else next((v for v in data.values() if isinstance(v, list)), [])
     columns: dict[str, Column] = {}
-    for item in items:
+    seen: dict[str, Extremes] = {}
+    for at, item in enumerate(items):
         if isinstance(item, dict):
             for key, value in item.items():
                 columns.setdefault(str(key), Column(_kind(value)))
+            for name, found in of_row(path, at, item):
+                seen[name] = widened(seen.get(name), found)
 
     def draw(count: int) -> Iterator[Row]:
-        from doctor.formats.datasets.dataset import spread
-
         for number in spread(len(items), count):
             if isinstance(items[number], dict):
                 yield Row(path, number, items[number])
 
-    return Dataset(path, "json", (path,), len(items), columns, draw=draw)
+    return Dataset(path, "json", (path,), len(items), columns, draw=draw, extremes=lambda: seen)
 
 
 def open_text(path: Path) -> Dataset:
@@ -180,6 +248,17 @@ def _parse(path: Path, number: int, offset: int, line: bytes, problems: list[Pro
         seen = visible(decode(line[:80]).strip())
         problems.append(Problem(kind, path, what, offset=offset, observed=seen, expected=number))
     return None
+
+
+def _drawn_at(path: Path, places: Sequence[tuple[int, int]], count: int) -> Iterator[Row]:
+    """Rows at the places of their lines."""
+    with path.open("rb") as file:
+        for at in spread(len(places), count):
+            number, offset = places[at]
+            file.seek(offset)
+            value = _object(file.readline(MAX_LINE))
+            if value is not None:
+                yield Row(path, number, value)
 
 
 def _draw_lines(path: Path, count: int) -> Iterator[Row]:

@@ -7,18 +7,21 @@ lengths i32[sequences], byte offsets i64[sequences], document borders i64[docume
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Optional
 
 from doctor.finding import Text
-from doctor.formats.datasets.dataset import Column, Dataset, Row, nothing, spread
+from doctor.formats.datasets.dataset import Column, Dataset, Row, spread
+from doctor.formats.datasets.extremes import Extremes, Seen
 from doctor.formats.tensor import Kind, Problem
 
 MAGIC = b"MMIDIDX\x00\x00"
 TYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float64", 7: "float32", 8: "uint16"}
 #: Sequences looked at a time.
 BLOCK = 1 << 20
+#: Tokens read for their lowest and highest number (512 MB of uint16).
+READ = 1 << 28
 _HEAD = struct.Struct("<9sQBQQ")
 
 
@@ -129,6 +132,8 @@ def open_megatron(stem: Path) -> Dataset:
     if size < needed:
         return broken(Kind.TRUNCATED, index, "the index is cut off", "索引不完整", observed=size, expected=needed)
     kind = np.dtype(TYPES[code])
+    if not sequences:
+        return broken(Kind.EMPTY, data, "there are no sequences in it", "其中没有任何序列", observed=held)
     try:
         wrong, end = _walk(index, int(sequences), kind.itemsize)
         what = _borders(index, int(sequences), int(documents))
@@ -156,7 +161,49 @@ def open_megatron(stem: Path) -> Dataset:
                 file.seek(place)
                 yield Row(data, number, {"text": np.frombuffer(file.read(length), kind)})
 
-    if any(problem.kind is Kind.LAYOUT for problem in problems):
-        draw = nothing
+    def extremes() -> Mapping[str, Extremes]:
+        found = _extremes(data, index, int(sequences), kind, min(end, held) // kind.itemsize)
+        return {} if found is None else {"text": found}
+
     columns = {"text": Column(TYPES[code], (-1,))}
-    return Dataset(stem, "megatron", files, int(sequences), columns, tuple(problems), draw)
+    if any(problem.kind is Kind.LAYOUT for problem in problems):
+        return Dataset(stem, "megatron", files, int(sequences), columns, tuple(problems))
+    return Dataset(stem, "megatron", files, int(sequences), columns, tuple(problems), draw, extremes=extremes)
+
+
+def _extremes(data: Path, index: Path, sequences: int, kind: Any, tokens: int) -> Optional[Extremes]:
+    """Over all tokens; of a corpus beyond READ tokens over blocks spread evenly. None when it cannot be read."""
+    import numpy as np
+
+    if not tokens or not sequences or kind.kind not in "iu":
+        return None
+    blocks = -(-tokens // BLOCK)
+    chosen = list(spread(blocks, READ // BLOCK))
+    low: Optional[tuple[int, int]] = None
+    high: Optional[tuple[int, int]] = None
+    try:
+        for block in chosen:
+            start = block * BLOCK
+            values = np.fromfile(data, kind, min(BLOCK, tokens - start), offset=start * kind.itemsize)
+            if not values.size:
+                break
+            least, most = int(values.min()), int(values.max())
+            if low is None or least < low[0]:
+                low = (least, start + int(values.argmin()))
+            if high is None or most > high[0]:
+                high = (most, start + int(values.argmax()))
+        if low is None or high is None:
+            return None
+        rows = [_row_of(index, sequences, at * kind.itemsize) for _, at in (low, high)]
+    except OSError:
+        return None
+    share = len(chosen) / blocks
+    return Extremes(Seen(data, rows[0], low[0]), Seen(data, rows[1], high[0]), share)
+
+
+def _row_of(index: Path, sequences: int, place: int) -> int:
+    """The sequence that holds a byte of the data."""
+    import numpy as np
+
+    places = np.memmap(index, "<i8", "r", _HEAD.size + 4 * sequences, (sequences,))
+    return int(np.searchsorted(places, place, side="right")) - 1

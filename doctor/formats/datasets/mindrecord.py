@@ -28,10 +28,13 @@ from urllib.parse import quote
 from doctor.finding import Text
 from doctor.formats.datasets import msgpack
 from doctor.formats.datasets.dataset import Column, Dataset, Row, spread
+from doctor.formats.datasets.extremes import Extremes, Seen, widened
 from doctor.formats.sniff import is_file, list_folder
 from doctor.formats.tensor import Kind, Problem
 
 MAX_HEADER = 256_000_000
+#: Rows read for the lowest and highest number of each column: half a second.
+LOOKED_AT = 4096
 MAX_ROW = 256_000_000
 _HEADER_KEYS = (b'"header_size"', b'"page_size"', b'"shard_addresses"')
 
@@ -85,6 +88,18 @@ def open_mindrecord(paths: Sequence[Path]) -> Dataset:
         for shard in readable:
             yield from _rows(shard, per)
 
+    def extremes() -> Mapping[str, Extremes]:
+        found: dict[str, Extremes] = {}
+        read = 0
+        for row in draw(LOOKED_AT):
+            read += 1
+            for name, value in row.values.items():
+                if getattr(value, "dtype", None) is not None and value.dtype.kind in "iu" and value.size:
+                    low, high = (Seen(row.file, row.number, int(item)) for item in (value.min(), value.max()))
+                    found[name] = widened(found.get(name), Extremes(low, high))
+        share = min(1.0, read / rows) if rows else 1.0
+        return {name: seen._replace(share=share) for name, seen in found.items()}
+
     return Dataset(
         folder if len(paths) > 1 else paths[0],
         "mindrecord",
@@ -95,6 +110,7 @@ def open_mindrecord(paths: Sequence[Path]) -> Dataset:
         draw,
         None if readable else Text("the index (.db) is needed to find rows", "需要索引文件（.db）才能定位样本"),
         missing,
+        extremes,
     )
 
 
