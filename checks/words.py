@@ -20,6 +20,10 @@ def some(names: Iterable[str], limit: int = 3) -> Text:
     )
 
 
+#: What is seen of a file, a folder or a parameter that should be there.
+NOT_THERE = Text("not there", "不存在")
+
+
 def size(count: int) -> str:
     """Bytes as a person reads them: ``13.5 GB``, decimal units."""
     value = float(count)

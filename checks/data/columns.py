@@ -79,7 +79,7 @@ def column_type(subject: Data) -> Iterator[Finding]:
     spelt = drawn(subject).spelt
     if spelt is not None:
         yield column_type.finding(
-            evidence=[at(subject, spelt, spelt.observed, "whole numbers")],
+            evidence=[at(subject, spelt, spelt.observed, Text("whole numbers", "整数"))],
             column=spelt.observed,
             observed="text",
             path=subject.path,

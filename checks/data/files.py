@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Optional
 
 from doctor.check import Skip, check
 from doctor.checks.data.subject import Data
-from doctor.checks.words import size, some
+from doctor.checks.words import NOT_THERE, size, some
 from doctor.escape import visible
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.formats.tensor import Kind, Problem
@@ -24,10 +25,14 @@ def evidence_of(problem: Problem) -> Evidence:
         source=str(problem.path),
         line=line,
         offset=problem.offset,
-        text=visible(problem.detail.en, 200) or None,
+        note=_note(problem),
         observed=problem.observed,
         expected=None if line is not None else problem.expected,
     )
+
+
+def _note(problem: Problem) -> Optional[Text]:
+    return Text(visible(problem.detail.en, 200), visible(problem.detail.zh, 200)) if problem.detail.en else None
 
 
 def _is_text(path: Path) -> bool:
@@ -186,7 +191,7 @@ def files_missing(subject: Data) -> Iterator[Finding]:
         names = some(subject.set.missing)
         folder = subject.set.files[0].parent if subject.set.files else subject.path
         yield files_missing.finding(
-            evidence=[Evidence("file", str(folder / name), observed="not there") for name in subject.set.missing[:5]],
+            evidence=[Evidence("file", str(folder / name), observed=NOT_THERE) for name in subject.set.missing[:5]],
             count=len(subject.set.missing),
             names=names.en,
             names_zh=names.zh,

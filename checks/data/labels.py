@@ -8,7 +8,7 @@ from doctor.check import Skip, check
 from doctor.checks.data.consumer import Shift
 from doctor.checks.data.drawn import at
 from doctor.checks.data.measure import Measured, Relation
-from doctor.checks.data.subject import Data
+from doctor.checks.data.subject import LABELS, Data
 from doctor.finding import Evidence, Finding, Fix, Severity, Text
 from doctor.rule import Rule
 
@@ -36,7 +36,7 @@ def _sample(subject: Data, found: Measured) -> Evidence:
                 str(row.file),
                 key=f"row {row.number}",
                 text=f"input_ids {ids[:6].tolist()} labels {labels[:6].tolist()}",
-                observed=found.relation.value if found.relation else None,
+                observed=LABELS[found.relation.value] if found.relation else None,
             )
     return Evidence("value", str(subject.path))
 
@@ -232,7 +232,7 @@ def all_masked(subject: Data) -> Iterator[Finding]:
         title=Text("Labels and input_ids have different lengths", "labels 与 input_ids 长度不同"),
         why=Text(
             "{count} of {total} samples, such as row {row}: {observed}. The loss cannot be computed, or compares the wrong places.",
-            "{total} 个样本中有 {count} 个，例如第 {row} 行：{observed}。无法计算 loss，或比较了错误的位置。",
+            "{total} 个样本中有 {count} 个，例如第 {row} 行：{observed_zh}。无法计算 loss，或比较了错误的位置。",
         ),
         fix=Text("Give both columns one length.", "令两列长度一致。"),
         verify="doctor check {path}",
@@ -246,7 +246,8 @@ def uneven(subject: Data) -> Iterator[Finding]:
             count=len(found.uneven),
             total=found.samples,
             row=found.uneven[0].row.number,
-            observed=found.uneven[0].observed,
+            observed=found.uneven[0].observed.en,
+            observed_zh=found.uneven[0].observed.zh,
             path=subject.path,
         )
 

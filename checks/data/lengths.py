@@ -149,7 +149,7 @@ def padding(subject: Data) -> Iterator[Finding]:
         title=Text("{count} of {total} samples are empty", "{total} 个样本中有 {count} 个为空"),
         why=Text(
             "Row {row}: {observed}. Empty samples cost steps and can give 0/0 in the loss.",
-            "第 {row} 行：{observed}。空样本浪费步数，并可能使 loss 出现 0/0。",
+            "第 {row} 行：{observed_zh}。空样本浪费步数，并可能使 loss 出现 0/0。",
         ),
         fix=Text("Drop them when the data set is made.", "生成数据集时丢弃它们。"),
         verify="doctor check {path}",
@@ -165,7 +165,8 @@ def empty_samples(subject: Data) -> Iterator[Finding]:
             count=len(found.empty),
             total=found.samples,
             row=found.empty[0].row.number,
-            observed=found.empty[0].observed or "no tokens",
+            observed=found.empty[0].observed.en,
+            observed_zh=found.empty[0].observed.zh,
             path=subject.path,
         )
 
@@ -180,7 +181,7 @@ def empty_samples(subject: Data) -> Iterator[Finding]:
         why=Text(
             "Row {row}: {field} is empty though there is a question. The model learns to end at once, or has no label to learn from "
             "(a loss of 0 or NaN for such a batch).",
-            "第 {row} 行有问题但 {field} 为空。模型会学着立即结束，或没有可学的标签（该 batch 的 loss 为 0 或 NaN）。",
+            "第 {row} 行有问题但{field_zh}为空。模型会学着立即结束，或没有可学的标签（该 batch 的 loss 为 0 或 NaN）。",
         ),
         fix=Text("Drop these samples, or fill the answer in.", "丢弃这些样本，或补上回答。"),
         verify="doctor check {path}",
@@ -191,10 +192,11 @@ def unanswered(subject: Data) -> Iterator[Finding]:
     if found.unanswered:
         first = found.unanswered[0]
         yield unanswered.finding(
-            evidence=[at(subject, place, place.observed) for place in found.unanswered[:5]],
+            evidence=[at(subject, place, "answer") for place in found.unanswered[:5]],
             count=len(found.unanswered),
             total=found.samples,
             row=first.row.number,
-            field=first.observed,
+            field=first.observed.en,
+            field_zh=first.observed.zh,
             path=subject.path,
         )

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Optional
 
 from doctor.checks.data.consumer import Consumer
+from doctor.finding import Text
 from doctor.formats.datasets.dataset import Row
 from doctor.formats.datasets.extremes import Extremes, Seen
 
@@ -120,7 +121,7 @@ def measure(rows: Sequence[Row], consumer: Consumer) -> Measured:
             found.dtype = str(ids.dtype)
         lengths[int(ids.size)] += 1
         if not ids.size:
-            found.empty.append(Place(row, 0))
+            found.empty.append(Place(row, Text("no tokens", "没有 token")))
             continue
         _span(found, row, ids)
         tail = _tail(ids, pad)
@@ -128,7 +129,7 @@ def measure(rows: Sequence[Row], consumer: Consumer) -> Measured:
         total += int(ids.size)
         body = ids[: ids.size - tail]
         if not body.size:
-            found.empty.append(Place(row, "only padding"))
+            found.empty.append(Place(row, Text("only padding", "只有 padding")))
             continue  # that nothing is left to learn follows from it
         if body.size > 8 and int(body.min()) == int(body.max()):
             found.constant.append(Place(row, int(body[0])))
@@ -206,7 +207,7 @@ def _texts(found: Measured, rows: Sequence[Row]) -> None:
     for row in rows:
         words = [value for value in row.values.values() if isinstance(value, (str, list, dict))]
         if words and not any(_holds_text(value) for value in words):
-            found.empty.append(Place(row, "no text"))
+            found.empty.append(Place(row, Text("no text", "没有文本")))
 
 
 #: Fields that instruction data keep the answer in, and who answers in conversations.
@@ -215,8 +216,8 @@ TURNS = ("conversations", "messages", "conversation")
 ANSWERERS = frozenset({"gpt", "assistant", "bot", "model", "chatglm", "function_call"})
 
 
-def unanswered(values: Mapping[str, Any]) -> Optional[str]:
-    """The field that should hold an answer and holds none; None when there is one, or none is to be expected."""
+def unanswered(values: Mapping[str, Any]) -> Optional[Text]:
+    """What should hold an answer and holds none; None when there is one, or none is to be expected."""
     turns = next((values[name] for name in TURNS if isinstance(values.get(name), list)), None)
     if turns is not None:
         said = [turn for turn in turns if isinstance(turn, Mapping)]
@@ -224,16 +225,13 @@ def unanswered(values: Mapping[str, Any]) -> Optional[str]:
         if not any(kinds):
             return None
         words = [turn.get("value", turn.get("content")) for turn, kind in zip(said, kinds) if kind in ANSWERERS]
-        return (
-            None
-            if any(_holds_text(word) or isinstance(word, Mapping) for word in words)
-            else "no turn of the assistant"
-        )
+        said_something = any(_holds_text(word) or isinstance(word, Mapping) for word in words)
+        return None if said_something else Text("the turn of the assistant", "助手的回合")
     name = next((name for name in ANSWERS if isinstance(values.get(name), str)), None)
     if name is None or values[name].strip():
         return None
     asked = any(_holds_text(value) for key, value in values.items() if key != name)
-    return name if asked else None
+    return Text(name, f" {name} ") if asked else None
 
 
 def _is_number(word: object) -> bool:
@@ -299,7 +297,7 @@ def _masks(found: Measured, row: Row, ids: Any) -> None:
     for name in MASKS:
         mask = vector(row.values.get(name))
         if mask is not None and mask.size == ids.size and not mask.any():
-            found.hidden.setdefault(name, []).append(Place(row, "0 throughout"))
+            found.hidden.setdefault(name, []).append(Place(row, Text("0 throughout", "全为 0")))
 
 
 def _labels(found: Measured, row: Row, ids: Any, tail: int, consumer: Consumer, relations: Counter[Relation]) -> None:
@@ -307,7 +305,12 @@ def _labels(found: Measured, row: Row, ids: Any, tail: int, consumer: Consumer, 
     if labels is None or not labels.size:
         return
     if labels.size != ids.size:
-        found.uneven.append(Place(row, f"{labels.size} labels for {ids.size} tokens"))
+        found.uneven.append(
+            Place(
+                row,
+                Text(f"{labels.size} labels for {ids.size} tokens", f"{ids.size} 个 token 对应 {labels.size} 个标签"),
+            )
+        )
         return
     top = int(labels.max())
     if found.highest_label is None or top > found.highest_label.observed:
@@ -316,15 +319,17 @@ def _labels(found: Measured, row: Row, ids: Any, tail: int, consumer: Consumer, 
     for value in IGNORED:
         counted &= labels != value
     if int(counted.sum()) == 1 and labels.size > 8:
-        found.single.append(Place(row, f"1 of {labels.size} labels"))
+        found.single.append(Place(row, Text(f"1 of {labels.size} labels", f"{labels.size} 个标签中的 1 个")))
     relation = relation_of(ids[: ids.size - tail], labels[: labels.size - tail], consumer.ignore)
     if relation is None:
         return
     relations[relation] += 1
     if relation is Relation.MASKED:
-        found.masked.append(Place(row, "all labels masked"))
+        found.masked.append(Place(row, Text("all labels masked", "标签全部被屏蔽")))
     elif tail > 2 and found.pad is not None and int((labels[-tail + 1 : -1] == found.pad).sum()) == tail - 2:
-        found.padded_labels.append(Place(row, f"{tail} padding tokens in labels"))
+        found.padded_labels.append(
+            Place(row, Text(f"{tail} padding tokens in labels", f"标签中有 {tail} 个 padding token"))
+        )
 
 
 def relation_of(ids: Any, labels: Any, ignore: int = -100) -> Optional[Relation]:

@@ -51,7 +51,10 @@ def duplicated(subject: Data) -> Iterator[Finding]:
                     "value",
                     str(copy.file),
                     key=f"row {copy.number}",
-                    observed=f"equal to row {original.number} of {original.file.name}",
+                    observed=Text(
+                        f"equal to row {original.number} of {original.file.name}",
+                        f"与 {original.file.name} 第 {original.number} 行相同",
+                    ),
                 )
                 for original, copy in copies[:5]
             ],

@@ -126,7 +126,7 @@ def headline(subject: Data) -> Iterator[Text]:
         f"{row['format']}：{row['files']} 个文件共 {rows} 个样本，列 {columns}{tokens_zh}",
     )
     if row["labels"] is not None:
-        yield _LABELS[row["labels"]]
+        yield LABELS[row["labels"]]
     if subject.speed is not None:
         rates = ", ".join(f"{rate:g} ({workers})" for workers, rate in subject.speed.items())
         batch = subject.consumer.batch
@@ -148,7 +148,7 @@ def _read(share: Optional[float], sampled: int) -> Text:
     return Text(f"{share:.0%} of them read", f"已读取 {share:.0%}")
 
 
-_LABELS = {
+LABELS = {
     "equal": Text("labels equal input_ids (not shifted)", "labels 与 input_ids 相同（未移位）"),
     "shifted-once": Text("labels are input_ids shifted by one", "labels 是 input_ids 左移一位"),
     "shifted-twice": Text("labels are input_ids shifted by two", "labels 是 input_ids 左移两位"),

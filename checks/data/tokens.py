@@ -43,7 +43,7 @@ def beyond_vocabulary(subject: Data) -> Iterator[Finding]:
     if found.highest is not None and found.highest.observed >= vocabulary:
         yield beyond_vocabulary.finding(
             evidence=[
-                at(subject, found.highest, found.ids_column or "", f"below {vocabulary}"),
+                at(subject, found.highest, found.ids_column or "", Text(f"below {vocabulary}", f"小于 {vocabulary}")),
                 subject.consumer.evidence("vocab_size", found.highest.observed, vocabulary),
             ],
             top=found.highest.observed,
@@ -78,7 +78,7 @@ def negative(subject: Data) -> Iterator[Finding]:
     found = tokens(subject)
     if found.lowest is not None and found.lowest.observed < 0:
         yield negative.finding(
-            evidence=(at(subject, found.lowest, found.ids_column or "", "0 or more"),),
+            evidence=(at(subject, found.lowest, found.ids_column or "", Text("0 or more", "0 或以上")),),
             low=found.lowest.observed,
             row=found.lowest.row.number,
             column=found.ids_column,
@@ -180,7 +180,12 @@ def label_beyond(subject: Data) -> Iterator[Finding]:
     if found.highest_label.observed >= vocabulary:
         yield label_beyond.finding(
             evidence=[
-                at(subject, found.highest_label, found.labels_column or "", f"below {vocabulary}"),
+                at(
+                    subject,
+                    found.highest_label,
+                    found.labels_column or "",
+                    Text(f"below {vocabulary}", f"小于 {vocabulary}"),
+                ),
                 subject.consumer.evidence("vocab_size", found.highest_label.observed, vocabulary),
             ],
             top=found.highest_label.observed,

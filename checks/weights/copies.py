@@ -105,7 +105,8 @@ def same_values(subject: Weights) -> Iterator[Finding]:
     if pairs:
         yield same_values.finding(
             evidence=[
-                Evidence("value", str(subject.path), key=other, observed=f"equal to {one}") for one, other in pairs[:5]
+                Evidence("value", str(subject.path), key=other, observed=Text(f"equal to {one}", f"与 {one} 相同"))
+                for one, other in pairs[:5]
             ],
             one=pairs[0][0],
             other=pairs[0][1],
@@ -186,7 +187,10 @@ def _pieces(subject: Weights) -> Iterator[tuple[str, dict[tuple[int, ...], list[
 )
 def slices_equal(subject: Weights) -> Iterator[Finding]:
     for (one, other), names in sorted(_twins(subject).items())[:1]:
-        evidence = [Evidence("value", str(subject.path), key=name, rank=other, observed="equal") for name in names[:5]]
+        evidence = [
+            Evidence("value", str(subject.path), key=name, rank=other, observed=Text("equal", "相同"))
+            for name in names[:5]
+        ]
         yield slices_equal.finding(
             evidence=evidence, one=one, other=other, count=len(names), name=names[0], path=subject.path
         )
@@ -241,7 +245,10 @@ def drifted(subject: Weights) -> Iterator[Finding]:
     if wrong:
         name = next(iter(wrong))
         yield drifted.finding(
-            evidence=[Evidence("value", str(subject.path), key=other, observed="differs") for other in list(wrong)[:5]],
+            evidence=[
+                Evidence("value", str(subject.path), key=other, observed=Text("differs", "不同"))
+                for other in list(wrong)[:5]
+            ],
             name=name,
             ranks=ranges(wrong[name]),
             count=len(wrong),

@@ -48,7 +48,7 @@ def tracker(subject: Weights) -> Iterator[Finding]:
         )
     if found.problem is not None:
         yield tracker.finding(
-            evidence=(Evidence("file", str(found.path), observed=found.said, text=found.problem.en),),
+            evidence=(Evidence("file", str(found.path), observed=found.said, note=found.problem),),
             what=found.problem.en,
             what_zh=found.problem.zh,
             there=ranges(found.there),
@@ -85,7 +85,7 @@ def iteration_record(subject: Weights) -> Iterator[Finding]:
         )
     for name, what in problems:
         yield iteration_record.finding(
-            evidence=(Evidence("file", str(found.folder / name), text=what.en),),
+            evidence=(Evidence("file", str(found.folder / name), note=what),),
             name=name,
             what=what.en,
             what_zh=what.zh,

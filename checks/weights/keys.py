@@ -9,7 +9,7 @@ from doctor.check import check
 from doctor.checks.weights.compared import diagnosed, set_field, source, whole
 from doctor.checks.weights.fields import FIELDS
 from doctor.checks.weights.subject import Weights
-from doctor.checks.words import ranges, some
+from doctor.checks.words import NOT_THERE, ranges, some
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.formats.layers import by_pattern
 from doctor.rule import Rule
@@ -50,7 +50,7 @@ def missing(subject: Weights) -> Iterator[Finding]:
     names = some(listed)
     instead = _misnamed(found)
     yield missing.finding(
-        evidence=[Evidence("value", str(subject.path), key=name, observed="not there") for name in found.missing[:5]],
+        evidence=[Evidence("value", str(subject.path), key=name, observed=NOT_THERE) for name in found.missing[:5]],
         count=len(found.missing),
         names=names.en,
         names_zh=names.zh,
@@ -116,7 +116,10 @@ def unexpected(subject: Weights) -> Iterator[Finding]:
         listed.append(pattern.replace("{i}", f"[{ranges(layers)}]").replace("{e}", "*") if layers else pattern)
     names = some(listed)
     yield unexpected.finding(
-        evidence=[Evidence("value", str(subject.path), key=name, observed="unused") for name in model.unknown[:5]],
+        evidence=[
+            Evidence("value", str(subject.path), key=name, observed=Text("unused", "未使用"))
+            for name in model.unknown[:5]
+        ],
         count=len(model.unknown),
         names=names.en,
         names_zh=names.zh,
@@ -156,7 +159,12 @@ def layers_missing(subject: Weights) -> Iterator[Finding]:
         key = found.expected.key(FIELDS["L"])
     else:
         wanted = Text("and the numbers between must be too", "其间的编号也应存在")
-        evidence = Evidence("value", str(subject.path), observed=f"layers {there}", expected=f"layers {ranges(lost)}")
+        evidence = Evidence(
+            "value",
+            str(subject.path),
+            observed=Text(f"layers {there}", f"第 {there} 层"),
+            expected=Text(f"layers {ranges(lost)}", f"第 {ranges(lost)} 层"),
+        )
         key = "num_hidden_layers"
     yield layers_missing.finding(
         evidence=(evidence,),
@@ -248,7 +256,7 @@ def head_missing(subject: Weights) -> Iterator[Finding]:
     name = next(p.name for p in found.model.family.own_params(found.model.layout) if p.when == "head")
     vocabulary = found.model.symbols.get("V", 0)
     yield head_missing.finding(
-        evidence=(Evidence("value", str(subject.path), key=name, observed="not there"),),
+        evidence=(Evidence("value", str(subject.path), key=name, observed=NOT_THERE),),
         confidence=1.0 if by_config else 0.8,
         name=name,
         because=because.en,
@@ -282,7 +290,12 @@ def experts_missing(subject: Weights) -> Iterator[Finding]:
     names = some([f"layer {layer} expert {expert}" for layer, expert in found.missing_experts])
     yield experts_missing.finding(
         evidence=[
-            Evidence("value", str(subject.path), key=f"layers.{layer}.mlp.experts.{expert}", observed="not complete")
+            Evidence(
+                "value",
+                str(subject.path),
+                key=f"layers.{layer}.mlp.experts.{expert}",
+                observed=Text("not complete", "不完整"),
+            )
             for layer, expert in found.missing_experts[:5]
         ],
         count=len(found.missing_experts),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Optional
 
 from doctor.checks.weights.subject import Weights
 from doctor.checks.words import some
@@ -23,10 +24,14 @@ def evidence_of(problem: Problem) -> Evidence:
         source=str(problem.path),
         offset=problem.offset,
         key=problem.tensor if problem.tensor is None else visible(problem.tensor, 200),
-        text=visible(problem.detail.en, 200) or None,
+        note=_note(problem),
         observed=problem.observed,
         expected=problem.expected,
     )
+
+
+def _note(problem: Problem) -> Optional[Text]:
+    return Text(visible(problem.detail.en, 200), visible(problem.detail.zh, 200)) if problem.detail.en else None
 
 
 def detail_of(problem: Problem) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from doctor.check import Skip, check
 from doctor.checks.weights.subject import Weights
-from doctor.checks.words import ranges, some
+from doctor.checks.words import NOT_THERE, ranges, some
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.rule import Rule
 
@@ -57,7 +57,7 @@ def missing(subject: Weights) -> Iterator[Finding]:
             _BY_STRATEGY,
             severity=Severity.WARNING,
             evidence=[
-                Evidence("file", str(subject.path / f"rank_{number}"), observed="not there", rank=number)
+                Evidence("file", str(subject.path / f"rank_{number}"), observed=NOT_THERE, rank=number)
                 for number in ranks.unsaved[:5]
             ],
             missing=ranges(ranks.unsaved),
@@ -68,7 +68,7 @@ def missing(subject: Weights) -> Iterator[Finding]:
     if lost:
         yield missing.finding(
             evidence=[
-                Evidence("file", str(subject.path / f"rank_{number}"), observed="not there", rank=number)
+                Evidence("file", str(subject.path / f"rank_{number}"), observed=NOT_THERE, rank=number)
                 for number in lost[:5]
             ],
             missing=ranges(lost),
@@ -98,7 +98,8 @@ def without(subject: Weights) -> Iterator[Finding]:
     if empty:
         yield without.finding(
             evidence=[
-                Evidence("file", str(rank.folder), rank=rank.number, observed="no weights") for rank in empty[:5]
+                Evidence("file", str(rank.folder), rank=rank.number, observed=Text("no weights", "没有权重"))
+                for rank in empty[:5]
             ],
             ranks=ranges(rank.number for rank in empty),
             path=subject.path,
@@ -253,7 +254,7 @@ def record(subject: Weights) -> Iterator[Finding]:
                 what = Text(f"it names {name}, which is not there", f"其中的 {name} 不存在")
         if what is not None:
             yield record.finding(
-                evidence=(Evidence("file", str(path), rank=rank.number, text=what.en),),
+                evidence=(Evidence("file", str(path), rank=rank.number, note=what),),
                 rank=rank.number,
                 what=what.en,
                 what_zh=what.zh,

@@ -80,9 +80,12 @@ def rotary_order(subject: Weights) -> Iterator[Finding]:
             Evidence(
                 "value",
                 str(subject.path),
-                text=f"log likelihood ratio {verdict.likelihood:.0f} over {verdict.layers} layers",
-                observed=verdict.order,
-                expected=expected,
+                note=Text(
+                    f"log likelihood ratio {verdict.likelihood:.0f} over {verdict.layers} layers",
+                    f"{verdict.layers} 层的对数似然比为 {verdict.likelihood:.0f}",
+                ),
+                observed=observed,
+                expected=reads,
             ),
         ),
         observed=observed.en,

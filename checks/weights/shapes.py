@@ -108,8 +108,7 @@ def mismatch(subject: Weights) -> Iterator[Finding]:
             count=sum(any(difference.symbol in axis for axis in m.param.shape) for m in found.model.members),
             names=name,
             names_zh=name,
-            observed=f"size {difference.observed}",
-            expected=f"{difference.expected}",
+            expected=difference.expected,
             path=subject.path,
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from doctor.check import Skip, check
 from doctor.checks.weights.subject import Weights
-from doctor.checks.words import ranges, size, some
+from doctor.checks.words import NOT_THERE, ranges, size, some
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.formats import locate
 from doctor.formats.layers import place
@@ -62,7 +62,10 @@ def missing(subject: Weights) -> Iterator[Finding]:
         because = Text("the matrices of the other files are slices of the model", "其余文件中的矩阵只是整个模型的切片")
     folder = subject.path if subject.path.is_dir() else subject.path.parent
     yield missing.finding(
-        evidence=[Evidence("file", str(folder / name), observed="not there", expected="a shard") for name in lost[:5]],
+        evidence=[
+            Evidence("file", str(folder / name), observed=NOT_THERE, expected=Text("a shard", "一个分片"))
+            for name in lost[:5]
+        ],
         count=len(lost),
         total=len(lost) + len(subject.set.files),
         names=names.en,
@@ -116,7 +119,7 @@ def index_missing(subject: Weights) -> Iterator[Finding]:
         return
     wanted = f"{group.stem}.{group.ext}.index.json"
     yield index_missing.finding(
-        evidence=(Evidence("file", str(found.root / wanted), observed="not there"),),
+        evidence=(Evidence("file", str(found.root / wanted), observed=NOT_THERE),),
         count=len(found.files),
         wanted=wanted,
         path=subject.path,
@@ -160,7 +163,7 @@ def index_absent(subject: Weights) -> Iterator[Finding]:
                 "file",
                 str(index.path),
                 key=name,
-                observed=", ".join(homes.get(name, [])) or "in no shard",
+                observed=", ".join(homes.get(name, [])) or Text("in no shard", "不在任何分片中"),
                 expected=index.weight_map[name],
             )
             for name in wrong[:5]
@@ -205,7 +208,9 @@ def not_in_index(subject: Weights) -> Iterator[Finding]:
     if extra:
         names = some(extra)
         yield not_in_index.finding(
-            evidence=[Evidence("file", str(index.path), key=name, observed="not listed") for name in extra[:5]],
+            evidence=[
+                Evidence("file", str(index.path), key=name, observed=Text("not listed", "未列出")) for name in extra[:5]
+            ],
             count=len(extra),
             names=names.en,
             names_zh=names.zh,
@@ -343,7 +348,7 @@ def index_unreadable(subject: Weights) -> Iterator[Finding]:
         first = index.problems[0]
         yield index_unreadable.finding(
             evidence=[
-                Evidence("file", str(index.path), key=problem.tensor, text=problem.detail.en, observed=problem.observed)
+                Evidence("file", str(index.path), key=problem.tensor, note=problem.detail, observed=problem.observed)
                 for problem in index.problems[:5]
             ],
             index=index.path.name,

@@ -10,6 +10,7 @@ from typing import Any, Optional
 from doctor.check import Skip, check
 from doctor.checks.weights.compared import diagnosed
 from doctor.checks.weights.subject import Weights
+from doctor.checks.words import NOT_THERE
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.rule import Rule
 
@@ -41,7 +42,7 @@ def config_missing(subject: Weights) -> Iterator[Finding]:
     if model is None or model.layout.id != "huggingface":
         raise Skip(Text("these are no Hugging Face weights of a known family", "不是已知家族的 Hugging Face 权重"))
     yield config_missing.finding(
-        evidence=(Evidence("file", str(subject.path / "config.json"), observed="not there"),), path=subject.path
+        evidence=(Evidence("file", str(subject.path / "config.json"), observed=NOT_THERE),), path=subject.path
     )
 
 
@@ -90,7 +91,7 @@ def config_incomplete(subject: Weights) -> Iterator[Finding]:
     if beside is None or beside.error is not None or beside.family is None or beside.sizes is not None:
         return
     yield config_incomplete.finding(
-        evidence=(Evidence("file", str(beside.source), key=beside.lacking, observed="not there"),),
+        evidence=(Evidence("file", str(beside.source), key=beside.lacking, observed=NOT_THERE),),
         name=beside.source.name,
         family=beside.family.title,
         fields=beside.lacking,
@@ -140,7 +141,15 @@ def tokenizer(subject: Weights) -> Iterator[Finding]:
     name, token, top = highest
     if top >= rows:
         yield tokenizer.finding(
-            evidence=(Evidence("file", str(subject.path / name), key=token, observed=top, expected=f"below {rows}"),),
+            evidence=(
+                Evidence(
+                    "file",
+                    str(subject.path / name),
+                    key=token,
+                    observed=top,
+                    expected=Text(f"below {rows}", f"小于 {rows}"),
+                ),
+            ),
             top=top,
             rows=rows,
             token=token,
@@ -227,7 +236,7 @@ def tokenizer_unreadable(subject: Weights) -> Iterator[Finding]:
         detail = _broken(subject.path / name)
         if detail is not None:
             yield tokenizer_unreadable.finding(
-                evidence=(Evidence("file", str(subject.path / name), text=detail.en),),
+                evidence=(Evidence("file", str(subject.path / name), note=detail),),
                 name=name,
                 detail=detail.en,
                 detail_zh=detail.zh,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.check import Skip, check
 from doctor.checks.weights.ranks import rank_set
 from doctor.checks.weights.subject import Weights
-from doctor.checks.words import ranges, shape, some
+from doctor.checks.words import NOT_THERE, ranges, shape, some
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.formats.layers import is_state
 from doctor.rule import Rule
@@ -41,7 +41,7 @@ def no_strategy(subject: Weights) -> Iterator[Finding]:
     if len(ranks.ranks) < 2 or ranks.strategies:
         return
     yield no_strategy.finding(
-        evidence=(Evidence("file", str(subject.path / "strategy"), observed="not there"),),
+        evidence=(Evidence("file", str(subject.path / "strategy"), observed=NOT_THERE),),
         count=len(ranks.ranks),
         path=subject.path,
     )
@@ -67,7 +67,7 @@ def strategy_fits(subject: Weights) -> Iterator[Finding]:
     if broken:
         first = broken[0].problems[0]
         yield strategy_fits.finding(
-            evidence=[Evidence("file", str(item.path), text=item.problems[0].detail.en) for item in broken[:5]],
+            evidence=[Evidence("file", str(item.path), note=item.problems[0].detail) for item in broken[:5]],
             what=f"{broken[0].path.name} cannot be read: {first.detail.en}",
             what_zh=f"{broken[0].path.name} 无法读取：{first.detail.zh}",
             path=subject.path,
@@ -77,7 +77,12 @@ def strategy_fits(subject: Weights) -> Iterator[Finding]:
         there, devices = ranks.ranks[-1].number + 1, ranks.stage_devices
         yield strategy_fits.finding(
             evidence=(
-                Evidence("file", str(ranks.strategies[0].path), observed=f"{devices} devices", expected=f"{there}"),
+                Evidence(
+                    "file",
+                    str(ranks.strategies[0].path),
+                    observed=Text(f"{devices} devices", f"{devices} 个设备"),
+                    expected=there,
+                ),
             ),
             what=f"they cut over {devices} devices a stage, and there are {there} ranks",
             what_zh=f"策略文件每个 stage 切分到 {devices} 个设备，而这里有 {there} 个 rank",
@@ -96,7 +101,13 @@ def strategy_fits(subject: Weights) -> Iterator[Finding]:
             sample = next(iter(names))
             yield strategy_fits.finding(
                 evidence=(
-                    Evidence("file", str(plan.path), rank=rank.number, key=sample, observed="not in the strategy"),
+                    Evidence(
+                        "file",
+                        str(plan.path),
+                        rank=rank.number,
+                        key=sample,
+                        observed=Text("not in the strategy", "不在策略文件中"),
+                    ),
                 ),
                 what=f"{plan.path.name} knows none of the parameters of rank {rank.number}, such as {sample}",
                 what_zh=f"{plan.path.name} 不含 rank {rank.number} 的任何参数，例如 {sample}",
