@@ -56,11 +56,20 @@ def mcore(seed: int, spread: float, attention: str = "grouped", mlp: str = "inte
     return tensors
 
 
+#: What the evidence calls the orders.
+ORDERS = {
+    "q, then k, then v": "plain",
+    "grouped by KV head (Megatron's order)": "grouped",
+    "all gate rows, then all up rows": "halves",
+    "gate and up rows in turn": "interleaved",
+}
+
+
 def found(path: Path, **options: object) -> list[str]:
     judged = judge_path(path, Options(values=True, **options))  # type: ignore[arg-type]
     assert not [outcome for outcome in judged.outcomes if outcome.state == "crashed"]
     return [
-        str(finding.evidence[0].observed)
+        ORDERS[finding.evidence[0].observed.en]
         for outcome in judged.outcomes
         for finding in outcome.findings
         if finding.rule == "WGT-ORD-001"
