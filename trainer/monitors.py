@@ -91,6 +91,7 @@ class Monitors:
     _last: tuple[int, int, int] = (-1, -1, 0)
     #: positions of a sample, and for how many steps each gradient has been zero
     _length: int = 0
+    _unlabelled: int = 0
     _zero: Any = 0
 
     def batches(self, taken: Sequence[Batch], per_epoch: int) -> None:
@@ -106,8 +107,10 @@ class Monitors:
                 learned = batch.labels[:, :-1] != IGNORED
                 if not np.array_equal(batch.labels[:, :-1][learned], batch.ids[:, 1:][learned]):
                     self._tell("labels", "labels of this batch are not the next tokens")
-            if not (batch.labels != IGNORED).any():
-                self._tell("labels", "no position of this batch has a label")
+            self._unlabelled = 0 if (batch.labels != IGNORED).any() else self._unlabelled + 1
+            if self._unlabelled > 1:
+                # One may be a sample of prompt alone.
+                self._tell("labels", "no position of this batch has a label, nor of the one before")
             epoch, index, digest = self._last
             now = zlib.crc32(batch.ids.tobytes())
             # Where samples of one batch are alike, data repeat themselves, and batches may do so as well.
@@ -170,7 +173,8 @@ class Monitors:
 
     def _flat(self, squares: Any) -> None:
         self._zero = np.where(squares == 0, self._zero + 1, 0)
-        long = _FLAT_STEPS if self.args.dtype == "float16" else 1
+        # All at once may be a sample without labels.
+        long = _FLAT_STEPS if self.args.dtype == "float16" else 1 if squares.any() else 2
         still = np.flatnonzero(self._zero >= long)
         still = still[[not self._idle(self.shadow.names[number]) for number in still]] if len(still) else still
         if len(still):

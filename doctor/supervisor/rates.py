@@ -1,12 +1,14 @@
 """Which learning rate a model bears, measured: the learning rate range test (Smith 2017, arXiv 1506.01186).
 
 In one short run the rate rises by the same factor each step, over five powers of ten. The loss falls until the rate is
-more than the model bears; a tenth of the rate at which it was lowest leaves room for a whole run.
+more than the model bears; a tenth of the rate at which it was lowest leaves room for a whole run. As that is right to
+a factor of some units only, it and three times as much are then tried as they would be used.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from doctor.supervisor.trial import TrialFailed, trial
+from doctor.trainer.arguments import TrainingArguments
 from doctor.trainer.config import RunConfig
 
 STEPS = 100
@@ -23,22 +26,30 @@ HIGHEST = 0.3
 ROOM, LOWEST = 0.1, 0.05
 #: weight of the newest loss in the mean; the fall that is none, as share of the first loss
 _NEWEST, _NO_FALL = 0.2, 0.02
+#: the larger rate that is tried beside the one found, and what it must gain in loss
+STEEPER, GAIN = 3.0, 0.02
 
 
 def bearable_rate(config: RunConfig, stop: Callable[[], bool] = lambda: False) -> Optional[float]:
     """The rate to train with instead of that of `config`, or None where the loss falls at none or nothing could be tried."""
-    args = replace(
-        config.args,
-        learning_rate=HIGHEST,
-        lr_scheduler="range_test",
-        lr_end=0.0,
-        warmup_steps=0,
-        warmup_ratio=0.0,
-        max_steps=STEPS,
-    )
+    rising = replace(config.args, learning_rate=HIGHEST, lr_scheduler="range_test", warmup_steps=0)
     try:
         with tempfile.TemporaryDirectory(prefix="doctor-rates-") as name:
-            return of_rows(trial(replace(config, args=args), Path(name), stop))
+
+            def tried(args: TrainingArguments) -> list[dict[str, Any]]:
+                short = replace(args, lr_end=0.0, warmup_ratio=0.0, max_steps=STEPS)
+                return trial(replace(config, args=short), Path(name), stop)
+
+            def end(rate: float) -> float:
+                warmup = min(config.args.warmup_steps, STEPS // 10)
+                rows = tried(replace(config.args, learning_rate=rate, warmup_steps=warmup))
+                return statistics.fmean(float(row["loss"]) for row in rows[-STEPS // 10 :])
+
+            rate = of_rows(tried(rising))
+            if rate is None:
+                return None
+            # Not-a-number is no less than anything.
+            return STEEPER * rate if end(STEEPER * rate) < (1 - GAIN) * end(rate) else rate
     except (TrialFailed, OSError):
         return None
 

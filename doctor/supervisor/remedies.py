@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from doctor.finding import Finding, Text
+from doctor.trainer.arguments import LossScale
 from doctor.trainer.config import RunConfig
 
 NEWEST, SOUND, BEST, START = "newest", "sound", "best", "start"
@@ -58,6 +59,10 @@ def _adaptive_scale(config: RunConfig, finding: Finding) -> Optional[Remedy]:
         edits: dict[str, Any] = {f"{where}.type": "dynamic"}
         if not scale.drop_overflow:
             edits[f"{where}.drop_overflow_update"] = True
+        if scale.value > LossScale.value:
+            # From where it overflowed it would take a dropped step for each halving.
+            start = "init_loss_scale" if "init_loss_scale" in config.said("loss_scale") else "loss_scale_value"
+            edits[f"{where}.{start}"] = int(LossScale.value)
     else:
         edits = {where: "dynamic"}
     return Remedy(

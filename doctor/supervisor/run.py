@@ -75,10 +75,11 @@ class Supervisor:
         self._metric_seen: Any = None
         self._signalled = 0
         self._child: Optional[Child] = None
+        self._watch: Optional[RunWatch] = None
 
     def run(self) -> Watched:
         config, word, resume = self.plan.config, self.plan.word, self.plan.resume
-        watch = RunWatch(self.session, [str(self.plan.folder.root)])
+        watch = self._watch = RunWatch(self.session, [str(self.plan.folder.root)])
         wanted = self._cure_before(config)
         with self._signals():
             while wanted is not None:
@@ -91,6 +92,8 @@ class Supervisor:
                     break
                 self._child.discard()
                 self._tell(watch.step(0.0))
+                # Until the next attempt has made a step, that none comes is no stall: it starts and compiles anew.
+                watch.held = True
                 config, word, resume = self._intervene(config, *wanted)
             self._tell(watch.close())
         self.screen.close()
@@ -103,8 +106,8 @@ class Supervisor:
         if remedy.measurable:
             self.screen.say(
                 Text(
-                    f"{finding.rule}: trying {STEPS} steps with a rising rate, to see what the model bears.",
-                    f"{finding.rule}：用逐步升高的学习率试跑 {STEPS} 步，测量模型能承受的学习率。",
+                    f"{finding.rule}: trying three times {STEPS} steps, the first with a rising rate, to see what the model bears.",
+                    f"{finding.rule}：试跑三次各 {STEPS} 步（第一次学习率逐步升高），测量模型能承受的学习率。",
                 )
             )
             rate = bearable_rate(config, lambda: bool(self._signalled))
@@ -226,6 +229,8 @@ class Supervisor:
         return None
 
     def _metric(self, metric: Any) -> None:
+        if self._watch is not None:
+            self._watch.held = False
         if not metric.evaluation:
             self._metric_seen = metric
         self.screen.metric(metric)

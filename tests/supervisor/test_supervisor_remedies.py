@@ -43,7 +43,11 @@ FIXED = {"type": "FixedLossScaleUpdateCell", "loss_scale_value": 2**20, "drop_ov
         (
             "RUN-NAN-001",
             {"mixed_precision": "O2", "loss_scale": FIXED},
-            {"training_args.loss_scale.type": "dynamic", "training_args.loss_scale.drop_overflow_update": True},
+            {
+                "training_args.loss_scale.type": "dynamic",
+                "training_args.loss_scale.drop_overflow_update": True,
+                "training_args.loss_scale.loss_scale_value": 65536,
+            },
             True,
         ),
         (
@@ -160,6 +164,7 @@ def test_the_users_own_text_is_edited_and_its_comments_stay(folder: RunFolder, t
     assert remedy is not None
     intervene(1, finding("RUN-NAN-001"), remedy, run, folder, "safe")
     expected = text.replace("type: fixed", "type: dynamic").replace("update: false", "update: true")
+    expected = expected.replace("1048576", "65536")
     assert (folder.root / "config.fix-1.yaml").read_text() == expected
 
 

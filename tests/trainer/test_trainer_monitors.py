@@ -165,7 +165,7 @@ def batch(number: int, ids: Any = None, labels: Any = None) -> Batch:
         (Batch(batch(0).ids, batch(0).labels, 0, 1), ["batch-repeated"]),
         (Batch(batch(1).ids, batch(1).labels, 0, 0), ["batch-order"]),
         (Batch(batch(1).ids, np.roll(batch(1).labels, -1, 1), 0, 1), ["labels"]),
-        (Batch(batch(1).ids, np.full((2, 5), -100, np.int32), 0, 1), ["labels"]),
+        (Batch(batch(1).ids, np.full((2, 5), -100, np.int32), 0, 1), []),
     ],
 )
 def test_batches(second: Batch, kinds: list[str]) -> None:
@@ -173,6 +173,19 @@ def test_batches(second: Batch, kinds: list[str]) -> None:
     run.monitors.batches([batch(0)], per_epoch=9)
     run.monitors.batches([second], per_epoch=9)
     assert run.kinds == kinds
+
+
+def test_one_sample_without_labels_may_be_and_no_labels_any_more_may_not() -> None:
+    run = Run()
+    blank = [Batch(batch(number).ids, np.full((2, 5), -100, np.int32), 0, number) for number in range(9)]
+    run.monitors.batches([blank[0]], per_epoch=9)
+    run.step(squares=[0.0, 0.0, 0.0])
+    run.monitors.batches([batch(1)], per_epoch=9)
+    run.monitors.batches([blank[2]], per_epoch=9)
+    assert "labels" not in run.kinds
+    assert "no-gradient" not in run.kinds
+    run.monitors.batches([blank[3]], per_epoch=9)
+    assert "labels" in run.kinds
 
 
 def test_micro_batches_are_summed() -> None:
