@@ -152,6 +152,17 @@ def not_weights(subject: Weights) -> Iterator[Finding]:
             evidence=map(evidence_of, problems), name=path.name, path=path, what=what.en, what_zh=what.zh
         )
 
+    if not subject.set.tensors and not subject.set.missing:
+        for file in subject.set.files:
+            if file.readable and not file.problems and not file.scalars:
+                yield not_weights.finding(
+                    evidence=(Evidence("file", str(file.path), observed=Text("no tensors", "没有张量")),),
+                    name=file.path.name,
+                    path=file.path,
+                    what="it is whole and there is no tensor in it: the save was given an empty model or state",
+                    what_zh="文件完整，但其中没有任何张量：保存时传入的模型或状态为空",
+                )
+
 
 def _what_it_is(problem: Problem) -> Text:
     if problem.kind is Kind.WEB_PAGE:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Optional
 
@@ -107,7 +110,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         conversion = plan(found, model, layout, _sizes(model, config), DTYPES[args.dtype], args.untie)
         refuse(conversion, where, source)
-        done = None if args.dry_run else deliver(conversion, found, where, _progress(args))
+        with _ended_by_signal():
+            done = None if args.dry_run else deliver(conversion, found, where, _progress(args))
     except ConversionError as error:
         raise UsageError(error.what + Text(".", "。"), error.hint) from None
     except OSError as error:
@@ -116,6 +120,23 @@ def run(args: argparse.Namespace) -> int:
     if done is not None and where.folder and source.is_dir():
         copied = copy_side_files(source, target)
     return emit(_report(args, conversion, where, done, copied), args)
+
+
+@contextmanager
+def _ended_by_signal() -> Iterator[None]:
+    """A polite kill leaves no half file behind either, as Ctrl-C does; the exit code is the usual 128 + 15."""
+
+    def stop(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    usual = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, usual)
 
 
 def _open(source: Path) -> WeightSet:

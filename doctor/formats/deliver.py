@@ -120,6 +120,7 @@ def deliver(
     folder = target.path if target.folder else target.path.parent
     folder.mkdir(parents=True, exist_ok=True)
     plan = files_of(conversion, target)
+    before = _states(found)
     done, infinite = 0, 0
     with ExitStack() as files, ExitStack() as reading:
         source = Source(found, reading)
@@ -135,12 +136,27 @@ def deliver(
                 progress(done, conversion.bytes)
             waiting.append(output)
         index = files.enter_context(_index(folder, conversion, target, plan)) if len(plan) > 1 else None
+        changed = next((path for path, state in _states(found).items() if before[path] != state), None)
+        if changed is not None:
+            raise ConversionError(
+                Text(f"{changed} changed while it was read", f"读取过程中 {changed} 发生了变化"),
+                Text("Wait until its writer has ended, then convert again.", "请等待写入结束后重新转换。"),
+            )
         for output in waiting:
             output.commit()
         if index is not None:
             index.commit()
     written = tuple(output.path for output in waiting) + ((index.path,) if index is not None else ())
     return Delivered(written, len(conversion.entries), conversion.bytes, infinite)
+
+
+def _states(found: WeightSet) -> dict[Path, tuple[int, int]]:
+    """Size and time of change of each source file. Raises OSError when one is gone."""
+    states = {}
+    for file in found.files:
+        state = file.path.stat()
+        states[file.path] = (state.st_size, state.st_mtime_ns)
+    return states
 
 
 def _writer(

@@ -39,6 +39,10 @@ def read(path: Path) -> ShardIndex:
         return _broken(path, Kind.UNREADABLE, _same(error.strerror or "cannot be read"), None)
     if not raw.strip():
         return _broken(path, Kind.EMPTY, Text("it is empty", "文件为空"), 0)
+    if b"\x00" in raw[:4]:
+        return _broken(
+            path, Kind.HEADER, Text("it is UTF-16, loaders read UTF-8", "是 UTF-16 编码，加载时按 UTF-8 读取"), None
+        )
     try:
         data: Any = json.loads(raw)
     except json.JSONDecodeError as error:

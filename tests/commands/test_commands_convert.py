@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from doctor.commands.convert import _ended_by_signal
+from doctor.formats.write import Atomic
 
 REFERENCE = Path(__file__).resolve().parents[1] / "formats" / "reference"
 Run = Callable[..., Any]
@@ -62,3 +69,13 @@ def test_bad_input_is_one_line_and_exit_2(doctor: Run, tmp_path: Path) -> None:
 def test_chinese(doctor: Run) -> None:
     done = doctor("convert", str(REFERENCE / "gpt2"), "out.ckpt", "--lang", "zh")
     assert "已写入" in done.stdout
+
+
+def test_a_polite_kill_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended, _ended_by_signal(), Atomic(tmp_path / "out.ckpt") as output:
+        output.file.write(b"half")
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("not reached")
+    assert ended.value.code == 143
+    assert list(tmp_path.iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

@@ -347,3 +347,22 @@ def test_a_cast_takes_little_more_memory_than_its_result() -> None:
     assert peak < values.nbytes // 2 + 40_000_000
     assert lost == np.count_nonzero(np.abs(values) >= 65520)
     assert out.values.shape == values.shape
+
+
+def test_a_source_that_changes_while_it_is_read_gives_no_target(tmp_path: Path) -> None:
+    source = tmp_path / "model.safetensors"
+    shutil.copy(REFERENCE / "llama" / "model.safetensors", source)
+    found = open_set(source)
+    model = recognise(found.tensors)
+    assert model is not None
+    layout = next(layout for layout in model.family.layouts if layout.id == "mindformers")
+
+    def change(done: int, total: int) -> None:
+        with source.open("r+b") as file:
+            file.seek(-8, os.SEEK_END)
+            file.write(bytes(8))
+        os.utime(source, ns=(1, 1))
+
+    with pytest.raises(ConversionError, match="changed while it was read"):
+        deliver(plan(found, model, layout, {"D": 8}), found, Target(tmp_path / "out.ckpt", False, "ckpt"), change)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.safetensors"]

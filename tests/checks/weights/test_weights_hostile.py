@@ -184,3 +184,19 @@ def test_values_of_a_tensor_with_half_an_element(tmp_path: Path) -> None:
     cut = Cut((2, 2), (7, -1))
     assert cut.full((4, 4)) is None
     assert Cut((0, 2), (0, -1)).full((4, 4)) is None
+
+
+def test_whole_files_without_a_tensor(tmp_path: Path) -> None:
+    empty = safetensors_bytes({"__metadata__": {"format": "pt"}}, b"")
+    (tmp_path / "model.safetensors").write_bytes(empty)
+    assert "WGT-FILE-005" in found(tmp_path / "model.safetensors")
+    torch = write_torch(tmp_path / "pytorch_model.bin", {}, b"\x80\x02}q\x00.")
+    assert found(torch) == ["WGT-FILE-005"]
+
+
+def test_an_index_in_utf_16(tmp_path: Path) -> None:
+    """Loaders open it as UTF-8."""
+    write_sharded(tmp_path, SPEC, 2)
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(index.read_text(), "utf-16")
+    assert "WGT-SHARD-008" in found(tmp_path)
