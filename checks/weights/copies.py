@@ -55,7 +55,7 @@ def duplicated(subject: Weights) -> Iterator[Finding]:
     if wrong:
         layers = {layer for rows in wrong for layer, _ in rows}
         yield duplicated.finding(
-            evidence=evidence_of_values(subject, ((name, "equal") for _, name in wrong[0])),
+            evidence=evidence_of_values(subject, ((name, Text("equal", "相同")) for _, name in wrong[0])),
             layers=ranges(layers),
             count=len(wrong),
             sample=wrong[0][0][1],

@@ -109,8 +109,8 @@ def corrupt(subject: Weights) -> Iterator[Finding]:
         title=Text("{name} is a Git LFS pointer, not the weights", "{name} 只是 Git LFS 指针，不是权重本身"),
         why=Text(
             "{name} holds {observed} bytes of text that point to the real file of {expected}: the repository was "
-            "cloned without Git LFS.",
-            "{name} 只有 {observed} 字节文本，指向真正的 {expected} 文件：克隆仓库时没有启用 Git LFS。",
+            "cloned without Git LFS.{others}",
+            "{name} 只有 {observed} 字节文本，指向真正的 {expected} 文件：克隆仓库时没有启用 Git LFS。{others_zh}",
         ),
         fix=Text(
             "In that folder run: git lfs install && git lfs pull", "在该目录执行：git lfs install && git lfs pull"
@@ -119,15 +119,22 @@ def corrupt(subject: Weights) -> Iterator[Finding]:
     )
 )
 def lfs_pointer(subject: Weights) -> Iterator[Finding]:
-    for path, problems in by_file(subject, Kind.LFS_POINTER):
-        real = problems[0].expected
-        yield lfs_pointer.finding(
-            evidence=map(evidence_of, problems),
-            name=path.name,
-            path=path,
-            observed=problems[0].observed,
-            expected=size(real) if isinstance(real, int) else "?",
-        )
+    """One finding for all: the repository was cloned without Git LFS as a whole."""
+    groups = list(by_file(subject, Kind.LFS_POINTER))
+    if not groups:
+        return
+    path, problems = groups[0]
+    real = problems[0].expected
+    rest = len(groups) - 1
+    yield lfs_pointer.finding(
+        evidence=[evidence_of(found[0]) for _, found in groups[:5]],
+        name=path.name,
+        path=path if not rest else subject.path,
+        observed=problems[0].observed,
+        expected=size(real) if isinstance(real, int) else "?",
+        others=f" {rest} more files are pointers too." if rest else "",
+        others_zh=f"另有 {rest} 个文件也是指针。" if rest else "",
+    )
 
 
 @check(

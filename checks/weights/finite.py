@@ -39,7 +39,12 @@ def not_a_number(subject: Weights) -> Iterator[Finding]:
         names = some([name for name, _ in wrong])
         yield not_a_number.finding(
             evidence=evidence_of_values(
-                subject, ((name, f"{row.nan} NaN of {row.elements}") for name, row in wrong), "finite"
+                subject,
+                (
+                    (name, Text(f"{row.nan} NaN of {row.elements}", f"{row.elements} 个值中有 {row.nan} 个 NaN"))
+                    for name, row in wrong
+                ),
+                Text("finite", "有限值"),
             ),
             count=len(wrong),
             names=names.en,
@@ -74,7 +79,15 @@ def infinite(subject: Weights) -> Iterator[Finding]:
         names = some([name for name, _ in wrong])
         yield infinite.finding(
             evidence=evidence_of_values(
-                subject, ((name, f"{row.infinite} Inf of {row.elements}") for name, row in wrong), "finite"
+                subject,
+                (
+                    (
+                        name,
+                        Text(f"{row.infinite} Inf of {row.elements}", f"{row.elements} 个值中有 {row.infinite} 个 Inf"),
+                    )
+                    for name, row in wrong
+                ),
+                Text("finite", "有限值"),
             ),
             count=len(wrong),
             names=names.en,
@@ -114,7 +127,11 @@ def underflow(subject: Weights) -> Iterator[Finding]:
         name, first = wrong[0]
         yield underflow.finding(
             evidence=evidence_of_values(
-                subject, ((other, f"{row.denormal} of {row.elements}") for other, row in wrong)
+                subject,
+                (
+                    (other, Text(f"{row.denormal} of {row.elements}", f"{row.elements} 个值中有 {row.denormal} 个"))
+                    for other, row in wrong
+                ),
             ),
             count=len(wrong),
             name=name,
@@ -150,7 +167,9 @@ def beyond_half(subject: Weights) -> Iterator[Finding]:
     asked = _half_asked(subject)
     yield beyond_half.finding(
         severity=Severity.ERROR if asked else Severity.INFO,
-        evidence=evidence_of_values(subject, ((name, row.largest) for name, row in wrong), "at most 65504"),
+        evidence=evidence_of_values(
+            subject, ((name, row.largest) for name, row in wrong), Text("at most 65504", "不超过 65504")
+        ),
         count=len(wrong),
         names=names.en,
         names_zh=names.zh,

@@ -104,7 +104,7 @@ def untrained(subject: Weights) -> Iterator[Finding]:
     sizes = [row.rms for row in matrices if row.finite]
     if ones and sizes and min(sizes) > 0 and max(sizes) / min(sizes) < 1.5:
         yield untrained.finding(
-            evidence=evidence_of_values(subject, ((row.name, "1 throughout") for row in scales)),
+            evidence=evidence_of_values(subject, ((row.name, Text("1 throughout", "全为 1")) for row in scales)),
             rms=sorted(sizes)[len(sizes) // 2],
             path=subject.path,
         )

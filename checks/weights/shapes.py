@@ -87,6 +87,8 @@ def mismatch(subject: Weights) -> Iterator[Finding]:
         return
     # Sizes that the config says otherwise, and that no check of its own stands for.
     left = [item for item in found.differences if item.symbol not in _OWN_RULES]
+    if found.difference("M") is not None:  # the shared experts follow from it
+        left = [item for item in left if item.symbol != "S"]
     if not left or found.other_size or found.other_family or found.expected is None:
         return
     for difference in left:
@@ -95,11 +97,7 @@ def mismatch(subject: Weights) -> Iterator[Finding]:
         )
         name = member.tensor.name if member is not None else difference.symbol
         yield mismatch.finding(
-            Text(
-                "{field} is {expected} in {source}, the weights have {size} ({names} and those like it). Loading stops "
-                "with 'should have the same shape'.",
-                "{source} 中 {field} 为 {expected}，而权重中是 {size}（{names_zh} 等）。加载会报 should have the same shape 并中止。",
-            ),
+            _BY_FIELD if difference.symbol in _FIELDS_ALONE else _BY_FIELDS,
             field=found.expected.key(FIELDS.get(difference.symbol, (difference.symbol,))).rpartition(".")[2],
             source=source(found),
             size=difference.observed,
@@ -113,6 +111,18 @@ def mismatch(subject: Weights) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+#: Sizes that are one field of the config; others are products of several.
+_FIELDS_ALONE = {"E", "M", "D", "QL", "KL", "RP"}
+_BY_FIELD = Text(
+    "{field} is {expected} in {source}, the weights have {size} ({names} and those like it). Loading stops with 'should "
+    "have the same shape'.",
+    "{source} 中 {field} 为 {expected}，而权重中是 {size}（{names_zh} 等）。加载会报 should have the same shape 并中止。",
+)
+_BY_FIELDS = Text(
+    "By {field} in {source} the size is {expected}, the weights have {size} ({names} and those like it). Loading stops "
+    "with 'should have the same shape'.",
+    "按 {source} 中的 {field} 计算应为 {expected}，而权重中是 {size}（{names_zh} 等）。加载会报 should have the same shape 并中止。",
+)
 _OWN_RULES = {"V", "H", "F", "K", "P", "L"}
 
 

@@ -38,7 +38,7 @@ def all_zero(subject: Weights) -> Iterator[Finding]:
     if wrong:
         names = some([name for name, _ in wrong])
         yield all_zero.finding(
-            evidence=evidence_of_values(subject, ((name, "0 throughout") for name, _ in wrong)),
+            evidence=evidence_of_values(subject, ((name, Text("0 throughout", "全为 0")) for name, _ in wrong)),
             count=len(wrong),
             names=names.en,
             names_zh=names.zh,
@@ -94,7 +94,11 @@ def dead_rows(subject: Weights) -> Iterator[Finding]:
         others = some([other for other, _ in wrong[1:]])
         yield dead_rows.finding(
             evidence=evidence_of_values(
-                subject, ((other, f"{row.dead_row_count} rows of zeros") for other, row in wrong)
+                subject,
+                (
+                    (other, Text(f"{row.dead_row_count} rows of zeros", f"{row.dead_row_count} 行全为 0"))
+                    for other, row in wrong
+                ),
             ),
             count=first.dead_row_count,
             name=name,

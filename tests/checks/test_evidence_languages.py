@@ -40,7 +40,7 @@ def test_no_evidence_is_english_only(path: Path) -> None:
             continue
         if node.func.id == "Evidence":
             parts = [item.value for item in node.keywords if item.arg in {"observed", "expected", "text"}]
-        elif node.func.id == "Place":
+        elif node.func.id == "Place" or node.func.id == "evidence_of_values":
             parts = node.args[1:]
         elif node.func.id == "at":
             parts = node.args[3:]

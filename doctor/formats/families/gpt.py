@@ -80,6 +80,13 @@ _GPT2_MF = Layout(
 )
 
 
+def _head(hidden: int, heads: int) -> int:
+    """The size of one head. Raises ValueError when the heads do not share the hidden size evenly."""
+    if hidden % heads:
+        raise ValueError(f"{hidden} / {heads}")
+    return hidden // heads
+
+
 def gpt2_sizes(config: Mapping[str, Any]) -> Sizes:
     """``n_embd``, ``n_layer``, ``n_head`` and ``n_positions`` are its own words."""
     hidden = number(config, "n_embd", "hidden_size")
@@ -90,7 +97,7 @@ def gpt2_sizes(config: Mapping[str, Any]) -> Sizes:
             "H": hidden,
             "F": number_or(config, 4 * hidden, "n_inner", "intermediate_size"),
             "P": number(config, "n_positions", "max_position_embeddings", "n_ctx", "seq_length"),
-            "D": hidden // heads,
+            "D": _head(hidden, heads),
         },
         alike(number(config, "n_layer", "num_hidden_layers", "num_layers")),
         frozenset(),
@@ -170,7 +177,7 @@ def bloom_sizes(config: Mapping[str, Any]) -> Sizes:
     hidden = number(config, "hidden_size", "n_embed", "n_embd")
     heads = number(config, "n_head", "num_attention_heads", "num_heads")
     return Sizes(
-        {"V": number(config, "vocab_size"), "H": hidden, "F": 4 * hidden, "D": hidden // heads},
+        {"V": number(config, "vocab_size"), "H": hidden, "F": 4 * hidden, "D": _head(hidden, heads)},
         alike(number(config, "n_layer", "num_hidden_layers", "num_layers")),
         frozenset(),
         _HEAD_OPEN,

@@ -99,3 +99,15 @@ def test_experts_of_a_family_that_is_not_known_are_not_missed(tmp_path: Path) ->
     config |= {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 4}
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert found(tmp_path) == []
+
+
+def test_a_width_of_experts_that_the_config_does_not_have(tmp_path: Path) -> None:
+    """Shared experts follow from the same field: one finding."""
+    folder = tmp_path / "m"
+    shutil.copytree(REFERENCE / "deepseek_v3", folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "moe_intermediate_size": 96}, indent=1))
+    (finding,) = [
+        f for outcome in judge_path(folder, Options()).outcomes for f in outcome.findings if f.severity.rank >= 1
+    ]
+    assert finding.rule == "WGT-SHP-001" and "moe_intermediate_size is 96" in finding.message.en

@@ -200,3 +200,14 @@ def test_an_index_in_utf_16(tmp_path: Path) -> None:
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(index.read_text(), "utf-16")
     assert "WGT-SHARD-008" in found(tmp_path)
+
+
+def test_pointers_of_git_lfs_are_one_finding(tmp_path: Path) -> None:
+    shards = write_sharded(tmp_path, SPEC, 4)
+    for shard in shards:
+        shard.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:" + "ab" * 32 + "\nsize 60000\n")
+    (finding,) = [
+        f for outcome in judge_path(tmp_path, Options()).outcomes for f in outcome.findings if f.severity.rank >= 1
+    ]
+    assert finding.rule == "WGT-FILE-004" and len(finding.evidence) == 4
+    assert "3 more files" in finding.message.en and "3 个文件" in finding.message.zh

@@ -205,6 +205,14 @@ def test_one_weight_transposed(model: Callable[[str], Path], family: str) -> Non
     assert found(folder) == ["WGT-SHP-007"]
 
 
+@pytest.mark.parametrize(("family", "field"), [("bloom", "n_head"), ("gpt2", "n_head")])
+def test_heads_that_do_not_share_the_hidden_size(model: Callable[[str], Path], family: str, field: str) -> None:
+    """No shape tells the number of heads: a wrong one gives right shapes and wrong content."""
+    folder = model(family)
+    configure(folder, **{field: 5})
+    assert found(folder) == ["WGT-CFG-003"]
+
+
 def test_all_weights_of_the_feed_forward_transposed(model: Callable[[str], Path]) -> None:
     """The turned ones are the majority that sizes are solved by."""
     folder = model("llama")
