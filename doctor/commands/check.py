@@ -122,7 +122,17 @@ def run(args: argparse.Namespace) -> int:
     targets = _targets(args.targets)
     judged = [runner.judge_host(options, selection)] if not targets or options.hosts else []
     options = _with_card(options, targets)
-    judged += [item for target in targets for item in _judge(target, options, selection)]
+    refused: list[UsageError] = []
+    for target in targets:
+        try:
+            judged += _judge(target, options, selection)
+        except UsageError as error:
+            refused.append(error)
+    # One target that cannot be read does not keep back what was found in the others.
+    if refused and not judged:
+        raise refused[0]
+    for why in refused:
+        sys.stderr.write(f"doctor: {why.line(args.lang)}\n")
     _nothing_selected(judged, selection)
     report = build_report(judged, _said(args))
     if args.smoke:
@@ -131,6 +141,8 @@ def run(args: argparse.Namespace) -> int:
     if args.fix:
         code = _fix(judged, report, args) or code
     unjudged = [item for item in judged if item.outcomes and not item.judged_anything]
+    if refused:
+        return max(code, EXIT_USAGE)
     return code if code else (EXIT_USAGE if unjudged else 0)
 
 

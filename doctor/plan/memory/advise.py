@@ -266,9 +266,22 @@ def _reason(shape: ModelShape, layout: Layout, device: int) -> Text:
         f"pipeline_stage {layout.pipeline_stages}"
         + (f", expert_parallel {layout.expert_parallel} within data_parallel" if layout.expert_parallel > 1 else "")
     )
+    beside = [Text(f"batch {layout.micro_batch} a device", f"单卡 batch {layout.micro_batch}")]
+    if layout.pipeline_stages > 1:
+        beside.append(Text(f"micro_batch_num {layout.micro_batches}", f"micro_batch_num {layout.micro_batches}"))
+    if layout.sequence_parallel:
+        beside.append(Text("sequence parallel on", "开启序列并行"))
+    beside.append(_RECOMPUTE[layout.recompute])
     return Text(
-        f"{human(shape.parameters)} parameters: {sizes}, recompute {layout.recompute}, needs {peak:.1f} of "
+        f"{human(shape.parameters)} parameters: {sizes}, {', '.join(item.en for item in beside)}, needs {peak:.1f} of "
         f"{device / 2**30:.0f} GB and costs the least throughput of what fits",
-        f"{human(shape.parameters)} 参数：{sizes}，重计算 {layout.recompute}，需 {peak:.1f} / {device / 2**30:.0f} GB，"
-        "在放得下的切分中吞吐损失最小",
+        f"{human(shape.parameters)} 参数：{sizes}，{'，'.join(item.zh for item in beside)}，需 {peak:.1f} / "
+        f"{device / 2**30:.0f} GB，在放得下的切分中吞吐损失最小",
     ) + _size_class(shape, layout)
+
+
+_RECOMPUTE = {
+    "none": Text("no recompute", "不重计算"),
+    "select": Text("selective recompute", "选择性重计算"),
+    "full": Text("full recompute", "全部重计算"),
+}

@@ -118,11 +118,12 @@ def _sound(value: Value, most: int = _MOST) -> Value:
             _CORRECT,
         )
     if value.given and value.value is not None and value.count is None:
-        shown = visible(value.raw if value.raw is not None else "a section", 40)
+        raw = "" if value.raw is None else visible(value.raw, 40)
+        shown = Text(raw or "a section", raw or "一个配置段")
         raise NotKnown(
             Text(
-                f"line {line}: {value.key} is {shown}, not a whole number above zero",
-                f"第 {line} 行：{value.key} 是 {shown}，不是正整数",
+                f"line {line}: {value.key} is {shown.en}, not a whole number above zero",
+                f"第 {line} 行：{value.key} 是 {shown.zh}，不是正整数",
             ),
             _CORRECT,
         )

@@ -159,6 +159,9 @@ def test_the_strategy_is_the_usual_one_for_the_size(
     assert found.layout.tensor_parallel in tensor and found.layout.pipeline_stages in stages
     assert found.layout.devices == devices
     assert "usual" in found.reason.en and "通常" in found.reason.zh
+    # The figure holds for a batch: who reads the words must be able to set what they assume.
+    assert f"batch {found.layout.micro_batch} a device" in found.reason.en and "none" not in found.reason.zh
+    assert ("sequence parallel on" in found.reason.en) is (found.layout.tensor_parallel > 1)
     assert estimate(shape, found.layout, CARD).fits is True
 
 
