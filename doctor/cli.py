@@ -19,6 +19,7 @@ from doctor.errors import EXIT_CRASH, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, Usa
 from doctor.finding import Text
 from doctor.language import Help, language
 from doctor.parser import Parser, common_options, in_language
+from doctor.terminal import has_screen
 
 #: name -> what it does; the module is doctor.commands.<name>
 COMMANDS: dict[str, Text] = {
@@ -74,9 +75,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 
 def _dispatch(words: list[str], lang: str) -> int:
+    words = _command_first(words)
     name = next((word for word in words if not word.startswith("-")), None)
-    # a browser is a screen too: textual-serve says so by the driver that it asks for
-    if not words and (os.environ.get("TEXTUAL_DRIVER") or (sys.stdout.isatty() and sys.stdin.isatty())):
+    if not words and has_screen():
         return _home(lang)
     if name is not None and name not in COMMANDS and words[0] == name:
         raise _no_such_command(name)
@@ -87,6 +88,8 @@ def _dispatch(words: list[str], lang: str) -> int:
             from doctor.commands.web import serve
 
             return serve(chosen.web, lang)
+        if chosen.command is None and has_screen():
+            return _home(lang)
         parser.print_help()
         return EXIT_OK
     parser = command_parser(name, lang)
@@ -94,6 +97,13 @@ def _dispatch(words: list[str], lang: str) -> int:
     args.lang = language(args.lang)
     _apply_settings(args, parser)
     return int(importlib.import_module(f"doctor.commands.{name}").run(args))
+
+
+def _command_first(words: list[str]) -> list[str]:
+    """``--lang zh check …`` means ``check --lang zh …``."""
+    count = 2 if words[:1] == ["--lang"] else 1 if words and words[0].startswith("--lang=") else 0
+    lead, rest = words[:count], words[count:]
+    return [rest[0], *lead, *rest[1:]] if lead and rest and rest[0] in COMMANDS else words
 
 
 def command_parser(name: str, lang: str) -> Parser:

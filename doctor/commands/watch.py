@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import signal
 import sys
@@ -18,6 +17,7 @@ from doctor.commands.outlets import add_outlets
 from doctor.errors import EXIT_INTERRUPTED, UsageError
 from doctor.finding import Text
 from doctor.language import Help
+from doctor.terminal import has_screen
 
 if TYPE_CHECKING:
     from doctor.session.incidents import Event
@@ -143,8 +143,7 @@ def _full_screen(args: argparse.Namespace) -> bool:
         or args.prometheus
         or args.run_config
     )
-    screen = bool(os.environ.get("TEXTUAL_DRIVER")) or (sys.stdin.isatty() and sys.stdout.isatty())
-    return screen and not plain and "-" not in args.paths
+    return has_screen() and not plain and "-" not in args.paths
 
 
 def _follow(args: argparse.Namespace, session: Any, tell: Any, sinks: Sequence[Any]) -> bool:

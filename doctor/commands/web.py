@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; connect-src 'self' ws: wss:"
+#: what is typed goes to the screens as soon as they stand, not only after a click on them
+FOCUS = """<script>
+new MutationObserver((_, observer) => {
+  const keys = document.querySelector(".xterm-helper-textarea");
+  if (keys) { observer.disconnect(); keys.focus(); }
+}).observe(document, {childList: true, subtree: true});
+</script>
+</body>"""
 
 
 def address(word: str) -> tuple[str, int]:
@@ -78,6 +86,8 @@ def _own_pages_only(host: str) -> Any:
             raise web.HTTPForbidden(text="doctor: not from this page\n")
         response: web.StreamResponse = await handler(request)
         if not response.prepared:
+            if isinstance(response, web.Response) and response.content_type == "text/html" and response.text:
+                response.text = response.text.replace("</body>", FOCUS)
             response.headers["Content-Security-Policy"] = POLICY
         return response
 

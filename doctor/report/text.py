@@ -44,6 +44,17 @@ _WORDS = {
     "next": Text("Next", "下一步"),
     "edit": Text("edit", "修改"),
 }
+_COLON = Text(": ", "：")
+
+
+def word(key: str, lang: str) -> str:
+    """A severity, or what stands before a line of a finding."""
+    return _WORDS[key].pick(lang)
+
+
+def _label(key: str, lang: str) -> str:
+    """The word and a colon. A blank stands before a place in Chinese too: terminals that make it a link go by blanks."""
+    return word(key, lang) + _COLON.pick(lang) + (" " if lang == "zh" and key == "evidence" else "")
 
 
 def paint(text: str, style: str, colour: bool) -> str:
@@ -78,7 +89,7 @@ def render(
         yield Text(f"… and {hidden} more: add -v to see all.", f"……另有 {hidden} 条：加 -v 查看全部。").pick(lang)
     if report.collect:
         for item in report.collect:
-            yield from wrap(visible(item.what.pick(lang)), width, f"{_WORDS['collect'].pick(lang)}: ", _INDENT)
+            yield from wrap(visible(item.what.pick(lang)), width, _label("collect", lang), _INDENT)
             yield f"{_INDENT}$ {visible(item.command)}"
     if not quiet:
         yield from _outcome_lines(report.outcomes, lang, colour, width, verbose)
@@ -89,24 +100,24 @@ def finding_lines(
     finding: Finding, lang: str, *, colour: bool = False, width: int = 80, verbose: bool = False
 ) -> Iterator[str]:
     """One finding: what, where, why, then the fix with each command on a line of its own."""
-    label = _WORDS[finding.severity.value].pick(lang)
+    label = word(finding.severity.value, lang)
     lines = list(wrap(visible(finding.title.pick(lang)), width, f"{label} {finding.rule} ", _INDENT))
     yield lines[0].replace(label, paint(label, finding.severity.value, colour), 1)
     yield from lines[1:]
     if not finding.root_cause:
-        yield _INDENT + _WORDS["consequence"].pick(lang)
+        yield _INDENT + word("consequence", lang)
     yield from wrap(visible(finding.message.pick(lang)), width, _INDENT, _INDENT)
     for item in finding.evidence if verbose else finding.evidence[:2]:
         yield from _evidence_lines(item, lang, width)
     for fix in finding.fixes if verbose else finding.fixes[:2]:
         yield from _fix_lines(fix, lang, width)
     if finding.confidence < 0.995:
-        yield f"{_INDENT}{_WORDS['confidence'].pick(lang)}: {finding.confidence:.0%}"
+        yield f"{_INDENT}{_label('confidence', lang)}{finding.confidence:.0%}"
     if verbose:
         for text in finding.ruled_out:
-            yield from wrap(visible(text.pick(lang)), width, f"{_INDENT}{_WORDS['ruled_out'].pick(lang)}: ", _INDENT)
+            yield from wrap(visible(text.pick(lang)), width, _INDENT + _label("ruled_out", lang), _INDENT)
         for reference in finding.references:
-            yield f"{_INDENT}{_WORDS['see'].pick(lang)}: {visible(reference)}"
+            yield f"{_INDENT}{_label('see', lang)}{visible(reference)}"
 
 
 def place(item: Evidence) -> str:
@@ -124,7 +135,7 @@ def place(item: Evidence) -> str:
 
 
 def _evidence_lines(item: Evidence, lang: str, width: int) -> Iterator[str]:
-    yield from wrap(place(item), width, f"{_INDENT}{_WORDS['evidence'].pick(lang)}: ", _INDENT * 2)
+    yield from wrap(place(item), width, _INDENT + _label("evidence", lang), _INDENT * 2)
     said = item.said(lang)
     if said:
         yield f"{_INDENT * 2}> {visible(said, max(40, width - 10))}"
@@ -136,18 +147,18 @@ def _value(value: Any) -> str:
 
 
 def _fix_lines(fix: Fix, lang: str, width: int) -> Iterator[str]:
-    yield from wrap(visible(fix.summary.pick(lang)), width, f"{_INDENT}{_WORDS['fix'].pick(lang)}: ", _INDENT * 2)
+    yield from wrap(visible(fix.summary.pick(lang)), width, _INDENT + _label("fix", lang), _INDENT * 2)
     for edit in fix.edits:
         yield from wrap(
             visible(f"{edit.key}: {_value(edit.old)} -> {_value(edit.new)}  ({edit.path})"),
             width,
-            f"{_INDENT * 2}{_WORDS['edit'].pick(lang)}: ",
+            f"{_INDENT * 2}{_label('edit', lang)}",
             _INDENT * 3,
         )
     if fix.command:
         yield f"{_INDENT * 2}$ {visible(fix.command)}"
     if fix.verify:
-        yield f"{_INDENT}{_WORDS['verify'].pick(lang)}: {visible(fix.verify)}"
+        yield f"{_INDENT}{_label('verify', lang)}{visible(fix.verify)}"
 
 
 def _outcome_lines(
@@ -156,14 +167,14 @@ def _outcome_lines(
     for outcome in outcomes:
         if outcome.state == "crashed":
             reason = outcome.reason.pick(lang) if outcome.reason else ""
-            label = f"{_WORDS['crashed'].pick(lang)} {outcome.rule}: "
+            label = f"{word('crashed', lang)} {outcome.rule}{_COLON.pick(lang)}"
             yield from wrap(visible(reason), width, label, _INDENT)
     skipped = [outcome for outcome in outcomes if outcome.state == "skipped"]
-    label = _WORDS["skipped"].pick(lang)
+    label = word("skipped", lang)
     if verbose:
         for outcome in skipped:
             reason = outcome.reason.pick(lang) if outcome.reason else ""
-            yield from wrap(visible(reason), width, f"{label} {outcome.rule}: ", _INDENT)
+            yield from wrap(visible(reason), width, f"{label} {outcome.rule}{_COLON.pick(lang)}", _INDENT)
     elif len(skipped) == len(outcomes):
         # Nothing could be judged, so the reasons are the news. One line a reason, not one a check.
         reasons: dict[str, int] = {}
@@ -171,7 +182,7 @@ def _outcome_lines(
             reason = outcome.reason.pick(lang) if outcome.reason else ""
             reasons[reason] = reasons.get(reason, 0) + 1
         for reason, count in sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))[:3]:
-            yield from wrap(visible(reason), width, f"{label} {count}: ", _INDENT)
+            yield from wrap(visible(reason), width, f"{label} {count}{_COLON.pick(lang)}", _INDENT)
 
 
 def _verdict_lines(report: Report, lang: str, colour: bool, verbose: bool) -> Iterator[str]:
@@ -179,7 +190,7 @@ def _verdict_lines(report: Report, lang: str, colour: bool, verbose: bool) -> It
     if not verbose and any(outcome.state == "skipped" for outcome in report.outcomes):
         sentence += Text(" (-v: why skipped)", "（-v 查看跳过原因）").pick(lang)
     style = {"ok": "ok", "warning": "warning", "error": "error"}.get(report.verdict, "unknown")
-    follow = f" {_WORDS['next'].pick(lang)}: {visible(report.next_command)}" if report.next_command else ""
+    follow = f" {_label('next', lang)}{visible(report.next_command)}" if report.next_command else ""
     yield paint(sentence, style, colour) + follow
 
 

@@ -59,6 +59,7 @@ ACTIONS = (
     Action("slash", "find", WORDS["search_key"], "rules"),
     Action("l", "switch_language", WORDS["language"]),
     Action("d", "switch_theme", WORDS["theme"], footer=False),
+    Action("ctrl+z", "suspend_process", WORDS["suspend"], footer=False),
     Action("f1", "help", WORDS["help"]),
     Action("q", "quit", WORDS["quit"]),
 )

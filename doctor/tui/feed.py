@@ -24,14 +24,14 @@ Changed = Callable[[], None]
 
 
 class Feed:
-    """`read` is for a worker; the screen reads the attributes when it paints. `state` is the word for it: waiting, live,
+    """`read` is for a worker; the screen reads the attributes when it paints. `state` is the word for it: loading, live,
     gone (the logs were taken away) or ended. While long logs are caught up with, `share` tells how much of `size` bytes was read; else it is None."""
 
     def __init__(self, paths: Sequence[str] = ()) -> None:
         self.paths = list(paths)
         self.view = RunView()
         self.findings: tuple[Finding, ...] = ()
-        self.state = "waiting"
+        self.state = "loading"
         self.share: Optional[float] = None
         self.size = 0
         self.problem: Optional[Text] = None

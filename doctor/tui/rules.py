@@ -9,6 +9,7 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Input, OptionList, Static
 
 from doctor.escape import visible
+from doctor.report.text import word
 from doctor.rule import Rule
 from doctor.tui.findings import SIGN, STYLE
 from doctor.tui.screens import DoctorScreen
@@ -64,7 +65,7 @@ class RulesScreen(DoctorScreen):
 
     def _list(self, wanted: str, at: int = 0) -> None:
         words = wanted.lower().split()
-        self.shown = [rule for rule in self.all if all(word in _haystack(rule) for word in words)]
+        self.shown = [rule for rule in self.all if all(part in _haystack(rule) for part in words)]
         table = self.query_one("#rule-table", OptionList)
         table.clear_options()
         table.add_options([_listed(rule, self.lang) for rule in self.shown])
@@ -78,7 +79,7 @@ class RulesScreen(DoctorScreen):
             return
         rule = self.shown[row]
         text = Styled(f"{rule.id}  {rule.name}\n", "bold")
-        text.append(f"{rule.severity.value}  {rule.category}\n", STYLE[rule.severity.value])
+        text.append(f"{word(rule.severity.value, self.lang)}  {rule.category}\n", STYLE[rule.severity.value])
         for lang in (self.lang, "en" if self.lang == "zh" else "zh"):
             text.append("\n" + rule.title.pick(lang) + "\n", "bold")
             text.append(rule.why.pick(lang) + "\n")

@@ -147,7 +147,7 @@ class HelpScreen(ModalScreen[None]):
             text.append(say(title, self.lang) + "\n", "bold")
             for action in listed:
                 key = {"slash": "/"}.get(action.key, action.key)
-                text.append(f"  {key:<4}", "bold cyan").append(action.label.pick(self.lang) + "\n")
+                text.append(f"  {key:<7}", "bold cyan").append(action.label.pick(self.lang) + "\n")
         text.append("\n" + say("help_more", self.lang))
         window = VerticalScroll(Static(text), id="help")
         window.border_title = say("help", self.lang)

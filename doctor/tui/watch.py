@@ -156,7 +156,7 @@ class WatchScreen(DoctorScreen):
             return
         self.query_one("#meters", Static).update(row(self.meters, self.size.width - 2, self.doctor.unicode))
         feed = self.feed
-        empty = say("no_curve" if feed.paths else "watch_hint", self.lang)
+        empty = say(("loading" if feed.state == "loading" else "no_curve") if feed.paths else "watch_hint", self.lang)
         self.query_one(Plots).paint(feed.view, self.rank, feed.findings, self.lang, self.doctor.unicode, empty)
         self._paint_ranks()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from doctor.cli import COMMANDS
+from doctor.cli import COMMANDS, main
 
 
 def test_help_lists_every_command_and_each_has_its_own_help(doctor) -> None:  # type: ignore[no-untyped-def]
@@ -72,6 +72,24 @@ def test_chinese_by_option_and_by_locale(doctor, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
     assert "退出码" in doctor("--help").stdout
     assert "没有命令" in doctor("chekc").stderr
+
+
+def test_the_language_may_stand_before_the_command(doctor) -> None:  # type: ignore[no-untyped-def]
+    behind = doctor("rules", "RUN-NAN-001", "--lang", "zh")
+    for lead in (["--lang", "zh"], ["--lang=zh"]):
+        before = doctor(*lead, "rules", "RUN-NAN-001")
+        assert (before.returncode, before.stdout) == (0, behind.stdout) and before.stdout
+    assert doctor("--lang", "fr", "rules").returncode == 2
+
+
+@pytest.mark.parametrize("words", [[], ["--lang", "zh"], ["--lang=zh"]])
+def test_a_terminal_and_no_command_opens_the_screens(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    opened: list[str] = []
+    monkeypatch.setenv("TEXTUAL_DRIVER", "a.browser:Driver")
+    monkeypatch.setenv("DOCTOR_LANG", "en")
+    monkeypatch.setattr("doctor.cli._home", lambda lang: opened.append(lang) or 0)
+    assert main(words) == 0
+    assert opened == ["zh" if words else "en"]
 
 
 def test_a_locale_that_cannot_show_chinese_does_not_raise(doctor, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]

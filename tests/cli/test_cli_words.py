@@ -23,7 +23,7 @@ HALF_WIDTH = re.compile(r"[\u4e00-\u9fff][,;:?!](?:\s|[\u4e00-\u9fff]|$)")
 FULL_WIDTH = re.compile(r"[，。；：？！（）、“”]")
 PLACEHOLDER = re.compile(r"\{[a-z_]*(?::[^{}]*)?\}")
 #: the same in both languages
-SAME = {"CPU", "loss scale", "m: {names}"}
+SAME = {"loss", "CPU", "loss scale", "m: {names}"}
 
 
 def options(name: str) -> argparse.ArgumentParser:

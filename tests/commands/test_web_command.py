@@ -75,3 +75,21 @@ def test_pages_of_other_sites_do_not_reach_it(host: str, headers: dict[str, str]
     else:
         with pytest.raises(web.HTTPForbidden):
             asyncio.run(guard(request, answer))
+
+
+def test_the_page_takes_what_is_typed_without_a_click() -> None:
+    """In Chromium no element of the page as textual-serve sends it has the focus, and every key was lost."""
+    web = pytest.importorskip("aiohttp.web", reason="needs the web extra")
+    from importlib.resources import files
+
+    from aiohttp.test_utils import make_mocked_request
+
+    page = (files("textual_serve") / "templates" / "app_index.html").read_text("utf-8")
+
+    async def answer(request: Any) -> Any:
+        return web.Response(text=page, content_type="text/html")
+
+    response = asyncio.run(
+        _own_pages_only("127.0.0.1")(make_mocked_request("GET", "/", headers={"Host": "localhost"}), answer)
+    )
+    assert response.text.count("keys.focus()") == 1 and response.text.rstrip().endswith("</html>")

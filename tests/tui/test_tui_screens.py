@@ -87,11 +87,10 @@ def test_check_lists_findings_opens_them_and_applies_a_fix_with_consent(tmp_path
         assert "error" in shown(app, "#verdict")
         assert "num_heads" in shown(app, "#finding-detail")
         await pilot.press("f")
-        await pilot.pause()
-        if app.screen.id != "check":
-            assert "num_heads" in shown(app, "#diff")
-            await pilot.press("n")
-            await pilot.pause()
+        await until(pilot, lambda: bool(app.screen.query("#diff")))
+        assert "num_heads" in shown(app, "#diff")
+        await pilot.press("n")
+        await until(pilot, lambda: app.screen.id == "check")
         assert "num_heads: 30" in config.read_text(), "no consent, no edit"
 
     play(script)
