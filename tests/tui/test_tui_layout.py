@@ -94,8 +94,17 @@ def run_folder(tmp_path: Path) -> None:
         (tmp_path / f"worker_{rank}.log").write_text("".join(lines))
 
 
-@pytest.mark.parametrize("sizes", [SIZES[:1], pytest.param(SIZES[1:], marks=pytest.mark.heavy)])
-def test_nothing_is_cut_off_at_any_size_in_either_language(sizes: tuple[tuple[int, int], ...]) -> None:
+@pytest.mark.parametrize(
+    ("sizes", "rooms"),
+    [
+        (SIZES[:1], ["check", "watch"]),
+        pytest.param(SIZES[:1], [name for _, name in ROOMS], marks=pytest.mark.heavy),
+        pytest.param(SIZES[1:], ["check", "watch"], marks=pytest.mark.heavy),
+    ],
+)
+def test_nothing_is_cut_off_at_any_size_in_either_language(
+    sizes: tuple[tuple[int, int], ...], rooms: list[str]
+) -> None:
     async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
         await until(pilot, lambda: len(app.watching.view.ranks) == 4)
         for lang in ("en", "zh"):
@@ -103,7 +112,7 @@ def test_nothing_is_cut_off_at_any_size_in_either_language(sizes: tuple[tuple[in
                 app.action_switch_language()
             for size in sizes:
                 await pilot.resize_terminal(*size)
-                for name in [name for _, name in ROOMS if size == SIZES[0]] or ["check", "watch"]:
+                for name in rooms:
                     await app.action_go(name)
                     if name == "check":
                         app.screen.action_again()  # type: ignore[attr-defined]
@@ -129,7 +138,7 @@ def test_a_terminal_too_small_gets_a_plain_sentence() -> None:
     async def script(app: DoctorApp, pilot: Pilot[None]) -> None:
         for size in ((1, 1), (20, 5), (39, 30), (200, 9)):
             await pilot.resize_terminal(*size)
-            for _, name in ROOMS if size in ((1, 1), (20, 5)) else ROOMS[:1]:
+            for _, name in ROOMS if size == (20, 5) else ROOMS[:1]:
                 await app.action_go(name)
                 await pilot.pause()
             if size != (1, 1):
