@@ -35,7 +35,7 @@ Cure = Callable[[RunConfig, Finding], Optional[Remedy]]
 
 
 #: what `check` says of a config that is worth a change before the first step: nothing of such a run is worth having
-BEFORE = ("CFG-OPT-004", "CFG-OPT-007", "CFG-OPT-011")
+BEFORE = ("CFG-LRS-002", "CFG-OPT-003", "CFG-OPT-004", "CFG-OPT-005", "CFG-OPT-007", "CFG-OPT-011")
 
 
 def remedy_for(finding: Finding, config: RunConfig, cores: int) -> Optional[Remedy]:
@@ -92,6 +92,7 @@ def _full_precision(config: RunConfig, finding: Finding) -> Optional[Remedy]:
 _ABSURD_RATE = 1e-2
 #: below this a rate, or a gradient norm, is none; above this a decay leaves no weights
 _NO_RATE, _NO_NORM, _ABSURD_DECAY = 1e-7, 1e-4, 1.0
+_LOWEST_BETA2, _HIGHEST_BETA2, _HIGHEST_BETA1, _ABSURD_EPSILON = 0.5, 0.9999, 0.99, 1e-3
 #: what the field starts from, when nothing is known but whether there are weights already
 _USUAL_RATE, _USUAL_RATE_OF_FINE_TUNING = 3e-4, 2e-5
 
@@ -173,6 +174,48 @@ def _usual_clip(config: RunConfig, finding: Finding) -> Optional[Remedy]:
     return _usual(config, "max_grad_norm", 1.0) if 0 < config.args.max_grad_norm < _NO_NORM else None
 
 
+def _usual_betas(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    """Means over all of the run, or over one step, of which FP32 may not even hold the share that is new."""
+    first, second = config.args.adam_beta1, config.args.adam_beta2
+    edits: dict[str, Any] = {}
+    if first > _HIGHEST_BETA1:
+        edits[f"training_args.{config.spelled('adam_beta1')}"] = 0.9
+    if not _LOWEST_BETA2 <= second <= _HIGHEST_BETA2:
+        edits[f"training_args.{config.spelled('adam_beta2')}"] = 0.95
+    if not edits:
+        return None
+    return Remedy(
+        Text(
+            f"Set Adam's betas to what is usual, 0.9 and 0.95: they are {first:g} and {second:g}.",
+            f"把 Adam 的 beta 设为常用的 0.9 与 0.95：目前为 {first:g} 与 {second:g}。",
+        ),
+        edits,
+        safe=False,
+        back=START,
+    )
+
+
+def _usual_epsilon(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    return _usual(config, "adam_epsilon", 1e-8) if config.args.adam_epsilon > _ABSURD_EPSILON else None
+
+
+def _usual_warmup(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    """A warm-up longer than the run, which the trainer refuses."""
+    args = config.args
+    if args.max_steps is None or args.warmup_steps <= args.max_steps:
+        return None
+    steps = max(1, args.max_steps // 20)
+    return Remedy(
+        Text(
+            f"Warm up for {steps} of the {args.max_steps} steps, as is usual, instead of {args.warmup_steps}.",
+            f"预热 {steps} 步（共 {args.max_steps} 步，常用比例），而不是 {args.warmup_steps} 步。",
+        ),
+        {f"training_args.{config.spelled('warmup_steps')}": steps},
+        safe=False,
+        back=START,
+    )
+
+
 def _shift_labels(config: RunConfig, finding: Finding) -> Optional[Remedy]:
     if config.dataset.shift_labels != "never":
         return None
@@ -248,8 +291,15 @@ def _fewer_workers(config: RunConfig, cores: int) -> Optional[Remedy]:
     )
 
 
-_NOT_FINITE: tuple[Cure, ...] = (_adaptive_scale, _full_precision, _clip, _lower_rate)
-_NOT_LEARNING: tuple[Cure, ...] = (_usual_rate, _usual_clip, _usual_decay, _lower_absurd_rate)
+_NOT_FINITE: tuple[Cure, ...] = (_adaptive_scale, _full_precision, _usual_betas, _clip, _lower_rate)
+_NOT_LEARNING: tuple[Cure, ...] = (
+    _usual_rate,
+    _usual_betas,
+    _usual_epsilon,
+    _usual_clip,
+    _usual_decay,
+    _lower_absurd_rate,
+)
 _OUT_OF_MEMORY: tuple[Cure, ...] = (_recompute, _smaller_batch)
 _CURES: Mapping[str, tuple[Cure, ...]] = {
     "RUN-NAN-001": _NOT_FINITE,
@@ -258,18 +308,22 @@ _CURES: Mapping[str, tuple[Cure, ...]] = {
     "RUN-OVF-001": (_adaptive_scale,),
     "RUN-OVF-002": (_full_precision,),
     "RUN-OVF-003": (_adaptive_scale, _full_precision),
-    "RUN-LOSS-001": (_skip_batch, _clip, _lower_rate),
-    "RUN-LOSS-003": (_clip, _lower_rate),
+    "RUN-LOSS-001": (_usual_betas, _skip_batch, _clip, _lower_rate),
+    "RUN-LOSS-003": (_usual_betas, _clip, _lower_rate),
     "RUN-LOSS-005": (_shift_labels,),
     "RUN-LOSS-006": _NOT_LEARNING,
     "RUN-LOSS-007": _NOT_LEARNING,
-    "RUN-LOSS-008": (_lower_rate,),
+    "RUN-LOSS-008": (_usual_betas, _lower_rate),
     "RUN-LOSS-009": (_shift_labels,),
-    "RUN-GRAD-002": (_clip, _lower_rate),
-    "RUN-GRAD-003": (_clip, _lower_rate),
+    "RUN-GRAD-002": (_usual_betas, _clip, _lower_rate),
+    "RUN-GRAD-003": (_usual_betas, _clip, _lower_rate),
     "RUN-GRAD-001": (_usual_clip,),
     "RUN-GRAD-004": (_usual_clip,),
     "RUN-LR-001": (_usual_rate,),
+    "RUN-MON-002": (_usual_betas,),
+    "CFG-LRS-002": (_usual_warmup,),
+    "CFG-OPT-003": (_usual_betas,),
+    "CFG-OPT-005": (_usual_epsilon,),
     "CFG-OPT-004": (_usual_decay,),
     "CFG-OPT-007": (_lower_absurd_rate,),
     "CFG-OPT-011": (_usual_clip,),

@@ -186,6 +186,11 @@ def test_a_setting_that_is_not_there_yet_is_added(folder: RunFolder, tmp_path: P
         ("RUN-LOSS-007", {"max_grad_norm": 1e-9}, {"training_args.max_grad_norm": 1.0}),
         ("RUN-LOSS-006", {"weight_decay": 10}, {"training_args.weight_decay": 0.1}),
         ("RUN-LOSS-007", {"learning_rate": 0.3}, {"training_args.learning_rate": 1e-3}),
+        ("RUN-LOSS-003", {"adam_beta2": 0.0}, {"training_args.adam_beta2": 0.95}),
+        ("CFG-OPT-003", {"adam_beta2": 0.9999999}, {"training_args.adam_beta2": 0.95}),
+        ("RUN-LOSS-007", {"adam_beta1": 0.9999}, {"training_args.adam_beta1": 0.9}),
+        ("CFG-OPT-005", {"adam_epsilon": 0.5}, {"training_args.adam_epsilon": 1e-8}),
+        ("CFG-LRS-002", {"warmup_steps": 900, "max_steps": 100}, {"training_args.warmup_steps": 5}),
         # no clipping saves a rate at which Adam moves every weight by a tenth
         (
             "RUN-GRAD-002",
@@ -199,6 +204,12 @@ def test_a_run_that_cannot_learn_gets_what_is_usual(
 ) -> None:
     remedy = cure(rule, tmp_path, training)
     assert (dict(remedy.edits), remedy.safe) == (edits, False)
+
+
+@pytest.mark.parametrize("rule", ["CFG-OPT-003", "CFG-OPT-005", "CFG-LRS-002", "RUN-MON-002"])
+def test_settings_that_are_only_unusual_stay(rule: str, tmp_path: Path) -> None:
+    unusual = {"adam_beta1": 0.95, "adam_beta2": 0.999, "adam_epsilon": 1e-5, "warmup_steps": 50, "max_steps": 100}
+    assert cure(rule, tmp_path, unusual) is None
 
 
 def test_a_loss_that_never_falls_at_usual_settings_has_no_cure(tmp_path: Path) -> None:
