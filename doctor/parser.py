@@ -81,6 +81,11 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Optional[str] = None) -> None:
         super().add_usage(usage, actions, groups, "用法：" if prefix is None else prefix)
 
+    def format_help(self) -> str:
+        """argparse puts a colon of its own behind each title."""
+        titles = "|".join(sorted(set(_TITLES.values())))
+        return re.sub(f"^({titles}):$", r"\1：", super().format_help(), flags=re.MULTILINE)
+
 
 def in_language(parser: argparse.ArgumentParser, lang: str) -> None:
     """Puts the help of every option, and what argparse says itself, into the language."""

@@ -82,6 +82,13 @@ def test_the_language_may_stand_before_the_command(doctor) -> None:  # type: ign
     assert doctor("--lang", "fr", "rules").returncode == 2
 
 
+def test_the_titles_of_the_help_have_the_colon_of_their_language(doctor) -> None:  # type: ignore[no-untyped-def]
+    for words in (["--help"], ["check", "--help"]):
+        chinese = doctor(*words, "--lang", "zh").stdout
+        assert "选项：\n" in chinese and not any(line.endswith(":") for line in chinese.splitlines())
+        assert "options:\n" in doctor(*words, "--lang", "en").stdout
+
+
 @pytest.mark.parametrize("words", [[], ["--lang", "zh"], ["--lang=zh"]])
 def test_a_terminal_and_no_command_opens_the_screens(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
     opened: list[str] = []
