@@ -23,6 +23,8 @@ _QUOTED = re.compile(
     rb"|^\s*(?:#|//|> )\s*\S"
     # the first cell of a table of codes; a setting of a shell; what a change or a release mends
     rb"|^\s*\|\s*`?(?:E[A-Z0-9]\d{4}|[1-5]\d{5}|0x\w+|[A-Z]\w+Error)`?\s*\|"
+    # points of a description of a change, and what it says of itself
+    rb"|^\s*[-*+] (?:the|a|an|it|we|this|and|when|explains?|lists?|adds?|makes?) [^:]{3,200}$|\b(?:[Tt]his (?:PR|patch|change)|I want to (?:add|fix)|is not a standard error)\b"
     # source code and its descriptions; headings of questions, of known faults and of changes
     rb"|^\s*(?:print|logg?(?:er|ing)\.\w+)\(f?[\"']|^\s*\w+ = f?[\"']|^\s*\"\"\"|^\s*:raises?\b|^\s*(?:\* ?)?@(?:exception|throws?)\b"
     rb"|^\s*(?:Q\d*|Known issues?|Subject|(?:feat|fix|chore|docs|refactor|test|perf)(?:\(.{1,30}\))?): |^\W{0,4}[Cc]loses #\d"

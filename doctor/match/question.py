@@ -71,6 +71,13 @@ _REASSURES = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 
+#: how a person tells what it was
+_SOLVED = re.compile(
+    r"找到原因|原因找到|修复了|已经?(?:修复|解决)|问题解决了|\b(?:was|is|been|got) (?:fixed|solved) (?:by|in|with)\b",
+    re.ASCII,
+)
+_STILL = re.compile(r"[?？]|吗|怎么|如何|为什么|但|仍|还是|\bbut\b|\bstill\b", re.IGNORECASE | re.ASCII)
+
 #: where a person turns from what works to what does not
 _CLAUSE = re.compile(r"[，；。;]|, but |\bbut\b|但是|但|可是|然而|却|, (?:and )?yet ", re.IGNORECASE | re.ASCII)
 
@@ -79,6 +86,8 @@ def is_question(text: str) -> bool:
     """Whether a text is a person's question or complaint rather than lines of a program or word of what goes well."""
     stripped = _SETTING.sub("setting", text.strip(), count=1)
     if not stripped or len(stripped) > LONGEST or stripped.count("\n") > 1 or _LOG.search(stripped):
+        return False
+    if _SOLVED.search(stripped) and not _STILL.search(stripped):
         return False
     if _ASKS.search(stripped):
         return True
