@@ -379,3 +379,28 @@ def optimizer_shard_size(plan: Plan) -> Iterator[Finding]:
             evidence=seen(plan, value, expected="-1 or >= 1"),
             fixes=(change(plan, value, -1),),
         )
+    elif value.given and whole is not None and whole > 1 and plan.parallel.optimizer.on:
+        yield from _fits_no_group(plan, value, whole)
+
+
+def _fits_no_group(plan: Plan, value: Value, size: int) -> Iterator[Finding]:
+    """A parameter is spread over ranks that hold the same slice of it: data x context parallel of them, and tensor
+    parallel more where it does not split the parameter."""
+    if plan.parallel.mode is not ParallelMode.SEMI_AUTO:
+        return
+    data = (plan.parallel.data.whole or 0) * (plan.parallel.context.whole or 1)
+    every = data * (plan.parallel.tensor.whole or 1)
+    # Official files write a size above every group (256 over 4 x 32): that one is taken for "all of them".
+    if data < 1 or size > every or data % size == 0 or every % size == 0:
+        return
+    yield optimizer_shard_size.finding(
+        Text(
+            f"{every} ranks of a stage (data x context x model parallel) % {size} = {every % size}: no parameter has a "
+            "group of that size, so optimizer states stay whole on every device.",
+            f"每个 stage 的 {every} 个 rank（data x context x model parallel）% {size} = {every % size}："
+            "没有参数能按该大小分组，优化器状态在每个设备上都是完整的一份。",
+        ),
+        evidence=seen(plan, value, plan.parallel.data, expected="-1"),
+        fixes=(change(plan, value, -1),),
+        severity=Severity.WARNING,
+    )

@@ -335,6 +335,15 @@ BAD: tuple[Case, ...] = (
     Case("CFG-PAR-020", "legacy", {"parallel.search_mode": "sharding"}),
     Case(
         "CFG-PAR-021",
+        "legacy",
+        {
+            "parallel.parallel_optimizer_config": {"optimizer_weight_shard_size": 3},
+            "parallel.enable_parallel_optimizer": True,
+        },
+        key="parallel.parallel_optimizer_config.optimizer_weight_shard_size",
+    ),
+    Case(
+        "CFG-PAR-021",
         "mcore",
         {"parallel.parallel_optimizer_config": {"optimizer_weight_shard_size": 0}},
         key="parallel.parallel_optimizer_config.optimizer_weight_shard_size",
@@ -733,6 +742,7 @@ GOOD: tuple[Case, ...] = (
         },
     ),
     Case("CFG-KEY-003", "legacy", {"callbacks[0].some_hook_of_mine": 1}),
+    Case("CFG-PAR-021", "legacy", {"parallel.parallel_optimizer_config": {"optimizer_weight_shard_size": 2}}),
     Case(
         "CFG-REG-008",
         "legacy",
