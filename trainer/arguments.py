@@ -262,6 +262,8 @@ class TrainingArguments:
     skip_steps: tuple[int, ...] = setting((), Many(_COUNT), "skip_batches")
     eval_steps: int = setting(0, _SIZE)
     logging_steps: int = setting(1, _COUNT)
+    #: TensorBoard event files are written there
+    summary_dir: Optional[str] = setting(None, Maybe(Words()), "logging_dir")
     #: look in each step whether it did what it ought to (`doctor.trainer.monitors`)
     monitors: bool = setting(True, Flag())
     mode: str = setting("graph", Choice(("graph", "pynative"), {"0": "graph", "1": "pynative"}, "CFG-CTX-001"))

@@ -20,6 +20,7 @@ from doctor.trainer import runtime
 from doctor.trainer.callbacks import Callback
 from doctor.trainer.config import RunConfig
 from doctor.trainer.runfolder import Journal, RunFolder, write_atomically, write_end
+from doctor.trainer.summary import SummaryCollector
 
 RESUME_NEWEST, RESUME_START = "newest", "start"
 
@@ -57,6 +58,8 @@ def train(
     journal = Journal(folder, screen)
     last, under_way = 0, False
     try:
+        if config.args.summary_dir is not None:
+            callbacks = (*callbacks, SummaryCollector(config.args.summary_dir))
         loop = _assemble(config, folder, journal, resume, weights)
         journal.say(f"set-up took {time.perf_counter() - started:.1f} s")
         loop.stop.parent = parent

@@ -128,6 +128,7 @@ def _arguments(args: TrainingArguments, steps: int, save_steps: int, untried: li
         eval_steps=0,
         logging_steps=1,
         skip_steps=(),
+        summary_dir=None,
         device_target="CPU",
         device_id=None,
     )

@@ -16,9 +16,21 @@ DESCRIPTION = Text(
     "Trains with the built-in MindSpore trainer and diagnoses the run while it goes.",
     "用内置 MindSpore 训练器训练，并在训练过程中实时诊断。",
 )
+_CONFIG = """model: {type: llama, hidden_size: 128, num_hidden_layers: 2,
+  num_attention_heads: 4, vocab_size: 512}
+train_dataset:     # loaders: Json, Text, MindDataset, Generated
+  data_loader: {type: Json, path: corpus.jsonl}
+  tokenizer: byte  # or tokenizer.json, or a sentencepiece .model
+  max_length: 64
+eval_dataset: {data_loader: {type: Text, path: held.txt}, max_length: 64}
+training_args: {max_steps: 200, batch_size: 8, learning_rate: 1.0e-3,
+  save_steps: 50, eval_steps: 50, summary_dir: tensorboard}
+""".replace("\n", "\n  ").rstrip()
 EPILOG = Text(
-    "examples:\n  doctor train tiny-llama\n  doctor train config.yaml --auto-fix\n  doctor train config.yaml --resume",
-    "示例：\n  doctor train tiny-llama\n  doctor train config.yaml --auto-fix\n  doctor train config.yaml --resume",
+    "examples:\n  doctor train tiny-llama\n  doctor train config.yaml --auto-fix\n  doctor train config.yaml --resume\n\n"
+    f"a config (each run writes all settings with their values to config.yaml):\n  {_CONFIG}",
+    "示例：\n  doctor train tiny-llama\n  doctor train config.yaml --auto-fix\n  doctor train config.yaml --resume\n\n"
+    f"配置文件示例（每次运行会把全部设置及其取值写入 config.yaml）：\n  {_CONFIG}",
 )
 
 

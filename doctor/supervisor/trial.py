@@ -29,7 +29,7 @@ def trial(config: RunConfig, root: Path, stop: Callable[[], bool] = lambda: Fals
 
     Raises TrialFailed when it does not end well, takes longer than `PATIENCE`, or `stop` says so.
     """
-    args = replace(config.args, save_steps=0, eval_steps=0, logging_steps=1, output_dir=None)
+    args = replace(config.args, save_steps=0, eval_steps=0, logging_steps=1, output_dir=None, summary_dir=None)
     short = replace(config, args=args, eval_dataset=None)
     folder = RunFolder(root / str(len(list(root.iterdir()))))
     path = root / f"{folder.root.name}.yaml"

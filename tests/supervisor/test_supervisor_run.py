@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from doctor.trainer.config import load_config
+
 pytestmark = [pytest.mark.mindspore]
 pytest.importorskip("mindspore")
 
@@ -240,3 +242,16 @@ def test_smoke_is_for_one_config(tmp_path: Path) -> None:
     done = doctor("check", "--smoke", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("doctor: --smoke tries one training config")
+
+
+def test_the_config_in_the_help_is_read_as_it_stands(tmp_path: Path) -> None:
+    shown = doctor("train", "--help", "--lang", "en", cwd=tmp_path).stdout
+    text = shown[shown.index("  model: {") :]
+    assert max(len(line) for line in text.splitlines()) <= 80
+    (tmp_path / "run.yaml").write_text("\n".join(line[2:] for line in text.splitlines()))
+    read = load_config(str(tmp_path / "run.yaml"))
+    assert (read.model.hidden_size, read.dataset.data_loader.type, read.args.summary_dir) == (
+        128,
+        "Json",
+        "tensorboard",
+    )
