@@ -56,6 +56,7 @@ def services() -> Services:
         steered=steering.steered,
         checkpoints=steering.checkpoints,
         config=steering.config,
+        readable=steering.readable,
         interventions=steering.interventions,
     )
 

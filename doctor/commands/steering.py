@@ -93,6 +93,19 @@ def config(folder: Path) -> tuple[str, str]:
     return str(path), propose(path, ())[0]
 
 
+def readable(folder: Path, text: str) -> None:
+    """Raises UsageError when a run cannot go on with this text as its config: it is not to be stopped for that."""
+    from doctor.trainer.config import load_config
+    from doctor.trainer.runfolder import write_atomically
+
+    path = folder / ".config.edited.yaml"
+    write_atomically(path, text)
+    try:
+        load_config(str(path))
+    finally:
+        path.unlink()
+
+
 def interventions(folder: Path) -> list[dict[str, Any]]:
     """What was done to a run, by the supervisor or by hand, the oldest first."""
     from doctor.supervisor.steer import booked

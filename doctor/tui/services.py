@@ -87,4 +87,6 @@ class Services:
     checkpoints: Callable[[Path], list[Saved]]
     #: path and text of the config that a run was last given
     config: Callable[[Path], tuple[str, str]]
+    #: raises UsageError when a run cannot go on with this text as its config
+    readable: Callable[[Path, str], None]
     interventions: Callable[[Path], list[dict[str, Any]]]

@@ -60,16 +60,18 @@ class EditScreen(ModalScreen[Optional[str]]):
     # before the text takes it: an editor in which Tab indents would only move the focus
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "", priority=True), ("ctrl+s", "save", "")]
 
-    def __init__(self, path: str, text: str, lang: str) -> None:
+    def __init__(self, path: str, text: str, lang: str, begun: Optional[str] = None) -> None:
         super().__init__()
         self.path = path
         self.text = text
+        #: what had been made of the text before
+        self.begun = text if begun is None else begun
         self.lang = lang
         self.asked = False
 
     def compose(self) -> ComposeResult:
         with Vertical(id="edit"):
-            yield TextArea(self.text, id="edit-text", show_line_numbers=True, tab_behavior="indent")
+            yield TextArea(self.begun, id="edit-text", show_line_numbers=True, tab_behavior="indent")
             yield Static(id="edit-diff", markup=False)
 
     def on_mount(self) -> None:

@@ -145,7 +145,7 @@ class TrainScreen(DoctorScreen):
         if step is not None and self.training is not None:
             self._change(partial(self.doctor.services.steered, self.training.folder, self.auto_fix, step=step))
 
-    def action_edit(self) -> None:
+    def action_edit(self, begun: Optional[str] = None) -> None:
         if self.training is None or self.changing:
             self.tell(WORDS["train_idle"])
             return
@@ -154,10 +154,17 @@ class TrainScreen(DoctorScreen):
         except UsageError as error:
             self.tell(Text(error.line("en"), error.line("zh")), error=True)
             return
-        self.app.push_screen(EditScreen(path, text, self.lang), self._edited)
+        self.app.push_screen(EditScreen(path, text, self.lang, begun), self._edited)
 
     def _edited(self, text: Optional[str]) -> None:
-        if text is not None and self.training is not None:
+        if text is None or self.training is None:
+            return
+        try:
+            self.doctor.services.readable(self.training.folder, text)
+        except UsageError as error:  # the run goes on meanwhile, and nothing typed is lost
+            self.tell(Text(error.line("en"), error.line("zh")), error=True)
+            self.action_edit(text)
+        else:
             self._change(partial(self.doctor.services.steered, self.training.folder, self.auto_fix, text=text))
 
     @work(thread=True, exit_on_error=False, exclusive=True, group="change")

@@ -71,6 +71,7 @@ def play(script: Callable[[DoctorApp, Pilot[None], TrainScreen, Stub], Awaitable
             steered=stub.steered,
             checkpoints=lambda _: [Saved(10, "10:00", True), Saved(20, "10:01", False)],
             config=lambda _: ("config.yaml", "a: 1\n"),
+            readable=lambda *_: None,
             interventions=lambda _: stub.rows,
             meters=list,
         )
@@ -182,6 +183,26 @@ def test_a_config_that_does_not_read_is_said_and_the_run_can_be_resumed(tmp_path
         assert not room.running
         await pilot.press("p")
         await until(pilot, lambda: room.running)
+
+    play(script, tmp_path)
+
+
+def test_a_run_is_not_stopped_for_a_config_that_does_not_read(tmp_path: Path) -> None:
+    async def script(app: DoctorApp, pilot: Pilot[None], room: TrainScreen, stub: Stub) -> None:
+        room.doctor.services = replace(room.doctor.services, readable=steering.readable)
+        await begin(app, pilot)
+        before = room.trainee
+        typed = "training_args:\n  learning_rate: 2e-4\n"  # a string, by YAML 1.1
+        await pilot.press("i")
+        await until(pilot, lambda: bool(app.screen.query("#edit-text")))
+        first = app.screen
+        app.screen.query_one("#edit-text", TextArea).text = typed
+        await pilot.pause()
+        await pilot.press("ctrl+s", "ctrl+s")
+        await until(pilot, lambda: app.screen is not first and bool(app.screen.query("#edit-text")))
+        assert app.screen.query_one("#edit-text", TextArea).text == typed, "nothing typed is lost"
+        assert room.running and room.trainee is before
+        assert not list(stub.folder.glob(".config*"))
 
     play(script, tmp_path)
 
