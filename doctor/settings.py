@@ -7,6 +7,9 @@
     fail-on = "warning"         # error, warning or never
     ignore = ["CFG-OPT-004"]    # rule ids, prefixes or names
     rules = ["ops/rules"]       # folders of the project's own log rules
+
+The file is ours alone, so the keys may also stand without the table. Whatever else is in it is refused: a setting that is
+ignored in silence would be taken for one that works.
 """
 
 from __future__ import annotations
@@ -43,11 +46,12 @@ def load_settings(path: Optional[str]) -> Settings:
     file = Path(path) if path else Path(DEFAULT_FILE)
     if not path and not file.is_file():
         return Settings()
-    table = _read(file).get("doctor", {})
+    bare = _read(file)
+    table = bare.pop("doctor", {})
     if not isinstance(table, dict):
         raise _wrong(file, "doctor", "a table")
     values: dict[str, Any] = {}
-    for key, value in table.items():
+    for key, value in {**bare, **table}.items():
         if key in _CHOICES:
             if value not in _CHOICES[key]:
                 raise _wrong(file, key, " | ".join(_CHOICES[key]))

@@ -58,6 +58,8 @@ def test_a_file_in_place_of_a_command_says_what_to_type(doctor, tmp_path: Path) 
         ("[doctor]\nignore = 'CFG'\n", "ignore must be a list of strings"),
         ("[doctor]\nignroe = []\n", "one of the known keys"),
         ("doctor = 3\n", "must be a table"),
+        ("ignroe = []\n", "one of the known keys"),
+        ("[check]\nignore = ['CFG']\n", "check must be one of the known keys"),
         ("[doctor\n", "not TOML"),
     ],
 )
@@ -65,6 +67,13 @@ def test_a_wrong_settings_file_names_its_key(doctor, tmp_path: Path, toml: str, 
     (tmp_path / "doctor.toml").write_text(toml)
     done = doctor("check")
     assert done.returncode == 2 and says in done.stderr
+
+
+@pytest.mark.parametrize("head", ["", "[doctor]\n"])
+def test_settings_with_and_without_their_table(doctor, tmp_path: Path, head: str) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "doctor.toml").write_text(f'{head}lang = "zh"\n')
+    shown = doctor("rules", "RUN-NAN-001").stdout
+    assert shown == doctor("rules", "RUN-NAN-001", "--lang", "zh").stdout and "损失" in shown
 
 
 def test_chinese_by_option_and_by_locale(doctor, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
