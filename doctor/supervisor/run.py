@@ -204,7 +204,7 @@ class Supervisor:
         at = (self._metric_seen.at or 0) if self._metric_seen is not None else 0
         standing = [finding.rule for finding in self.session.open_findings()]
         self._answered = dict.fromkeys(standing, at + _GRACE)
-        self._done_about |= {rule for rule in standing if not rule.startswith("RUN-")}
+        self._done_about |= {rule for rule in standing if rule.startswith("RUN-MON-") or not rule.startswith("RUN-")}
 
     def _still_answered(self, rule: str) -> bool:
         until = self._answered.get(rule)
