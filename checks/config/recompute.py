@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from doctor.check import check
 from doctor.checks.config.judge import GRAPH, MINDFORMERS, RUNS, applies, because, change, need, seen, shown
@@ -320,10 +320,13 @@ def prefetch(plan: Plan) -> Iterator[Finding]:
 
 
 def _entries(section: Value) -> Iterator[Value]:
-    """The mappings of layer_swap and op_swap."""
-    yield from (item for item in section.get("layer_swap").sequence if item.is_mapping)
-    for value in section.get("op_swap").mapping.values():
-        yield from (item for item in value.sequence if item.is_mapping)
+    """The mappings of layer_swap and op_swap; a single one need not stand in a list."""
+    for value in (section.get("layer_swap"), section.get("op_swap")):
+        yield from (item for item in _items(value) if item.is_mapping)
+
+
+def _items(value: Value) -> Sequence[Value]:
+    return (value,) if value.is_mapping else tuple(value.sequence)
 
 
 @check(
@@ -334,11 +337,17 @@ def _entries(section: Value) -> Iterator[Value]:
         category="config",
         title=Text("{key} has the wrong shape", "{key} 格式不对"),
         why=Text(
-            "layer_swap is a list of mappings with backward_prefetch and layers; op_swap is a mapping from an operator's name to such a list.",
-            "layer_swap 为映射列表（含 backward_prefetch 与 layers）；op_swap 为“算子名: 该列表”的映射。",
+            "layer_swap and op_swap are lists of mappings with backward_prefetch and layers, those of op_swap with op_name too.",
+            "layer_swap 与 op_swap 都是映射列表，每项含 backward_prefetch 与 layers，op_swap 的每项还要有 op_name。",
         ),
-        fix=Text("Write - backward_prefetch: 1, layers: [0, 1].", "写成 - backward_prefetch: 1 与 layers: [0, 1]。"),
-        references=(f"{_RULES} _rule_swap_no_pp", f"{_RULES} _check_swap"),
+        fix=Text(
+            "Write - backward_prefetch: 1, layers: [0, 1] (in op_swap with op_name: 'attention').",
+            "写成 - backward_prefetch: 1 与 layers: [0, 1]（op_swap 中再加 op_name: 'attention'）。",
+        ),
+        references=(
+            f"{_RULES} _rule_swap_no_pp",
+            "mindformers/modules/transformer/transformer.py TransformerSwapConfig",
+        ),
     )
 )
 @applies(GRAPH, training=True)
@@ -346,17 +355,17 @@ def swap_shape(plan: Plan) -> Iterator[Finding]:
     section = plan.root.get("swap_config")
     if not plan.recompute.swap.on:
         return
-    layers, operators = section.get("layer_swap"), section.get("op_swap")
-    if layers.given and layers.value is not None and not layers.is_sequence and layers.value is not False:
-        yield swap_shape.finding(evidence=seen(plan, layers, expected="a list"), key=layers.key)
-    if operators.given and operators.value is not None and not operators.is_mapping and operators.value is not False:
-        yield swap_shape.finding(evidence=seen(plan, operators, expected="a mapping"), key=operators.key)
-    for name, value in operators.mapping.items():
-        if not value.is_sequence and value.value:
-            yield swap_shape.finding(evidence=seen(plan, value, expected="a list"), key=f"{operators.key}.{name}")
-    for item in (*layers.sequence, *(entry for value in operators.mapping.values() for entry in value.sequence)):
-        if not item.is_mapping or not item.get("layers").given or not item.get("backward_prefetch").given:
-            yield swap_shape.finding(evidence=seen(plan, item, expected="backward_prefetch and layers"), key=item.key)
+    for name, needed in (("layer_swap", ()), ("op_swap", ("op_name",))):
+        value = section.get(name)
+        if value.given and value.value is not None and not (value.is_sequence or value.is_mapping):
+            yield swap_shape.finding(evidence=seen(plan, value, expected="a list"), key=value.key)
+        for item in _items(value):
+            if not item.is_mapping or not all(item.get(key).given for key in (*needed, "backward_prefetch", "layers")):
+                wanted = Text(
+                    ", ".join((*needed, "backward_prefetch", "layers")),
+                    "、".join((*needed, "backward_prefetch", "layers")),
+                )
+                yield swap_shape.finding(evidence=seen(plan, item, expected=wanted), key=item.key)
 
 
 @check(

@@ -427,8 +427,8 @@ BAD: tuple[Case, ...] = (
     Case(
         "CFG-SWP-003",
         "mcore",
-        {"swap_config": {**_SWAP, "op_swap": {"attention": 3}}},
-        key="swap_config.op_swap.attention",
+        {"swap_config": {**_SWAP, "op_swap": [{"backward_prefetch": 1, "layers": [0, 1]}]}},
+        key="swap_config.op_swap",
     ),
     # classes
     Case("CFG-REG-001", "legacy", {"optimizer.type": "AdmaW"}),
@@ -721,6 +721,24 @@ BAD += (
 )
 
 GOOD: tuple[Case, ...] = (
+    # as TransformerSwapConfig of 1.6.0 to 2.1.0 reads them: lists, or a single mapping
+    *(
+        Case(
+            rule,
+            "mcore",
+            {
+                "swap_config": {
+                    **_SWAP,
+                    "op_swap": [
+                        {"op_name": "attention", "backward_prefetch": 20, "layers": [0, 1]},
+                        {"op_name": ["feed_forward", "norm"], "backward_prefetch": 15, "layers": True},
+                    ],
+                    "layer_swap": {"backward_prefetch": 1, "layers": [0, 1]},
+                }
+            },
+        )
+        for rule in ("CFG-SWP-003", "CFG-TYP-009")
+    ),
     Case("CFG-CTX-021", "legacy", {"context.device_id": 15}),
     Case("CFG-KEY-023", "mcore", {f"{_D}.data_loader.load_func": "load_from_disk"}),
     Case("CFG-KEY-023", "mcore", {f"{_M}.moe_token_drop_policy": False}),
