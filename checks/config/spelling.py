@@ -245,7 +245,6 @@ def home(dialect: Dialect, name: str, here: str = "") -> Optional[str]:
     ]
     found = sorted(set(known), key=_HOMES.index)
     models = {"model.model_config", "model"}
-    if len(found) > 1 and found[-1] in models:
-        # A model takes many words; a section that is about the run is the likelier home.
-        found = [section for section in found if section not in models]
+    # A model takes many words; a section that is about the run is the likelier home.
+    found = [section for section in found if section not in models] or found
     return found[0] if 0 < len(found) <= 2 else None

@@ -13,9 +13,10 @@ from config_cases import BAD, GOOD, Case, Drop
 
 from doctor import registry
 from doctor.check import CheckOutcome
+from doctor.checks.config.spelling import home
 from doctor.finding import Severity
 from doctor.plan.build import plan_of
-from doctor.plan.plan import Plan
+from doctor.plan.plan import Dialect, Plan
 from doctor.plan.reader import parse
 from doctor.runner import run_checks
 
@@ -178,3 +179,15 @@ def test_the_sources_of_mindformers_own_rules_are_all_there() -> None:
     }
     cited = " ".join(reference for item in registry.checks("config") for reference in item.rule.references)
     assert {site for site in sites if site not in cited} == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "here", "place"),
+    [
+        ("micro_batch_interleave_num", "parallel_config", ""),
+        ("data_parallel", "runner_config", "parallel_config"),
+        ("num_layers", "parallel_config", "model.model_config"),
+    ],
+)
+def test_a_setting_in_the_wrong_section_is_sent_to_the_one_that_is_about_it(name: str, here: str, place: str) -> None:
+    assert home(Dialect.LEGACY, name, here) == place
