@@ -92,6 +92,8 @@ class Monitors:
     #: positions of a sample, and for how many steps each gradient has been zero
     _length: int = 0
     _unlabelled: int = 0
+    #: gradients that are not finite were applied: what they have made of the moments is not known
+    _adrift: bool = False
     _zero: Any = 0
 
     def batches(self, taken: Sequence[Batch], per_epoch: int) -> None:
@@ -144,7 +146,8 @@ class Monitors:
             rounded = self.stored.rounds(clipped) if self.stored.rounds is not None else clipped
             expected = self.shadow.step(self.args, rounded, expected_rate, updates + 1)
         after = seen.weights.astype(np.float64)
-        if finite or drops:
+        self._adrift |= not finite and not drops
+        if not self._adrift:
             self._moved(before, expected, after, expected_rate)
         self.shadow.weights = after
 

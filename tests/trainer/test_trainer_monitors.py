@@ -107,6 +107,29 @@ def test_a_dropped_overflow_leaves_the_weights_alone_and_one_that_does_not_is_se
         assert [kind for kind in run.kinds if kind != "rate"] == expected
 
 
+def test_after_an_overflow_that_was_applied_updates_are_judged_no_more() -> None:
+    """What infinite gradients have made of the moments is not known; the fault itself is told by the loss and the norm."""
+    run = Run(
+        mixed_precision="O2", loss_scale={"type": "fixed", "loss_scale_value": 65536.0, "drop_overflow_update": False}
+    )
+    for _ in range(3):
+        run.step(65536.0)
+    first, second = run.moments
+    run.moments = (0.9 * first, 0.95 * second)  # the kernel went on with gradients clipped to nothing
+    run.monitors.step(
+        Seen(np.full(3, np.inf), np.full(3, np.inf), run.weights.astype(np.float32)),
+        run.schedule.at(run.count),
+        65536.0,
+        run.count,
+        True,
+        np.inf,
+    )
+    run.count += 1
+    for _ in range(3):
+        run.step(65536.0)
+    assert run.said == []
+
+
 def test_fp16_weights_are_expected_to_move_by_what_their_kernel_makes_of_a_gradient() -> None:
     """At level O3 gradients are rounded to FP16 once unscaled: of 3e-8 nothing is left, and 9e-8 becomes 1.2e-7."""
     run = Run(mixed_precision="O3")
