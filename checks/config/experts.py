@@ -11,6 +11,7 @@ from doctor.checks.config.judge import (
     applies,
     because,
     change,
+    closest,
     divisors,
     listed,
     near,
@@ -63,7 +64,7 @@ def experts_not_divisible(plan: Plan) -> Iterator[Finding]:
                 f"{plan.model.experts.name} {experts} % expert_parallel {size} = {experts % size}。",
             ),
             evidence=seen(plan, plan.parallel.expert, plan.model.experts, expected=listed(near(legal, size))),
-            fixes=[change(plan, plan.parallel.expert, option) for option in near(legal, size, 2)],
+            fixes=[change(plan, plan.parallel.expert, option) for option in closest(legal, size, 2)],
         )
 
 

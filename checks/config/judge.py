@@ -231,9 +231,14 @@ def divisors(number: int) -> list[int]:
     return low + (high if number <= 10_000_000 else [])
 
 
+def closest(options: Iterable[int], wanted: int, count: int) -> list[int]:
+    """The legal values nearest to the one that was wanted, the nearest first: the first fix is the one that is applied."""
+    return sorted(set(options), key=lambda item: (abs(item - wanted), item))[:count]
+
+
 def near(options: Iterable[int], wanted: int, count: int = 4) -> list[int]:
-    """The legal values nearest to the one that was wanted, ascending."""
-    return sorted(sorted(set(options), key=lambda item: (abs(item - wanted), item))[:count])
+    """The same in ascending order, to be listed."""
+    return sorted(closest(options, wanted, count))
 
 
 def listed(options: Iterable[Any]) -> str:

@@ -13,6 +13,7 @@ from doctor.checks.config.judge import (
     applies,
     because,
     change,
+    closest,
     divisors,
     listed,
     multiples,
@@ -60,7 +61,7 @@ def hidden_by_heads(plan: Plan) -> Iterator[Finding]:
                 f"hidden_size {hidden} % {model.heads.name} {heads} = {hidden % heads}。",
             ),
             evidence=seen(plan, model.heads, model.hidden, expected=listed(near(legal, heads))),
-            fixes=[change(plan, model.heads, option) for option in near(legal, heads, 2)],
+            fixes=[change(plan, model.heads, option) for option in closest(legal, heads, 2)],
         )
 
 
@@ -98,7 +99,7 @@ def heads_by_kv_heads(plan: Plan) -> Iterator[Finding]:
                 f"{model.heads.name} {heads} % {model.kv_heads.name} {kv_heads} = {heads % kv_heads}。",
             ),
             evidence=seen(plan, model.kv_heads, model.heads, expected=listed(legal)),
-            fixes=[change(plan, model.kv_heads, option) for option in near(legal, kv_heads, 2)]
+            fixes=[change(plan, model.kv_heads, option) for option in closest(legal, kv_heads, 2)]
             or [change(plan, model.heads, option) for option in multiples(fits, heads)],
         )
 

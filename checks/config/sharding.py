@@ -13,6 +13,7 @@ from doctor.checks.config.judge import (
     advice,
     applies,
     change,
+    closest,
     divisors,
     listed,
     near,
@@ -48,7 +49,7 @@ def _division(plan: Plan, rule_of: object, value: Value, parts: Value, what: Tex
             f"{value.name} {amount} % {parts.name} {size} = {amount % size}：{what.zh}",
         ),
         evidence=seen(plan, parts, value, expected=f"a divisor of {amount}: {listed(near(legal, size))}"),
-        fixes=[change(plan, parts, option) for option in near(legal, size, 2)],
+        fixes=[change(plan, parts, option) for option in closest(legal, size, 2)],
     )
 
 

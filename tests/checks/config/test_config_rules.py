@@ -191,3 +191,9 @@ def test_the_sources_of_mindformers_own_rules_are_all_there() -> None:
 )
 def test_a_setting_in_the_wrong_section_is_sent_to_the_one_that_is_about_it(name: str, here: str, place: str) -> None:
     assert home(Dialect.LEGACY, name, here) == place
+
+
+def test_the_first_suggestion_is_the_nearest_legal_value() -> None:
+    outcome, _ = judge(Case("CFG-MOD-001", "legacy", {"model.model_config.num_heads": 30}))
+    (finding,) = outcome.findings
+    assert [fix.edits[0].new for fix in finding.fixes] == [32, 16]
