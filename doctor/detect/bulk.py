@@ -48,8 +48,7 @@ def feed_block(stream: RankStream, block: MetricBlock) -> Iterator[Alarm]:
         if sieve.shows_all or end - done < _FEW or stream.before is None:
             yield from _one_by_one(stream, block, done, end)
         else:
-            stands_out, looked = _standing_out(stream, block, done, end)
-            yield from _sifted(stream, block, done, end, stands_out, looked)
+            yield from _sifted(stream, block, done, end, _looked(stream, block, done, end))
         done = end
     stream.sieve.detach()
 
@@ -96,19 +95,13 @@ def _pass(stream: RankStream, block: MetricBlock, first: int, groups: int) -> It
             yield from stream.skip(last, block.lines[end - LINES : end].tolist())
         else:
             part = _Looked(*(flags[number * GROUP : (number + 1) * GROUP] for flags in looked))
-            yield from _sifted(stream, block, begin, end, _too_many(part, 0, 0), part)
+            yield from _sifted(stream, block, begin, end, part)
 
 
-def _standing_out(stream: RankStream, block: MetricBlock, first: int, end: int) -> tuple[Bools, _Looked]:
-    """Which of some records of the present group stand out."""
-    looked = _looked(stream, block, first, end)
-    begins = stream.count % GROUP == 0
+def _standing_out(stream: RankStream, looked: _Looked) -> Bools:
+    """Which of the next records of a group stand out, with those that are the same or slow counted from its beginning."""
     sieve = stream.sieve
-    return _too_many(looked, *((0, 0) if begins else (sieve.same, sieve.slow))), looked
-
-
-def _too_many(looked: _Looked, same: int, slow: int) -> Bools:
-    """Which of the records of a group stand out, before which there were so many in it that are the same or slow."""
+    same, slow = (sieve.same, sieve.slow) if sieve.count % GROUP else (0, 0)
     out: Bools = ~looked.good
     if int(np.count_nonzero(looked.same)) + same >= SAME:
         out |= looked.same & (np.cumsum(looked.same) + same >= SAME)
@@ -117,22 +110,19 @@ def _too_many(looked: _Looked, same: int, slow: int) -> Bools:
     return out
 
 
-def _sifted(
-    stream: RankStream, block: MetricBlock, first: int, end: int, stands_out: Bools, looked: _Looked
-) -> Iterator[Alarm]:
+def _sifted(stream: RankStream, block: MetricBlock, first: int, end: int, looked: _Looked) -> Iterator[Alarm]:
     """Records of one group: those that are quiet are held together, up to what stands out."""
-    loud = [*(np.flatnonzero(stands_out) + first).tolist(), end]
+    loud = [*(np.flatnonzero(_standing_out(stream, looked)) + first).tolist(), end]
     at, next_loud = first, 0
     while at < end:
         restarts, sieve = stream.restarts, stream.sieve
         while loud[next_loud] < at:
             next_loud += 1
-        stop = min(loud[next_loud], at + sieve.open_end - sieve.count)
+        unit = at + sieve.open_end - sieve.count
+        stop = min(end if sieve.shows_all else loud[next_loud], unit)
         if sieve.shows_all or stop - at < _HELD:
             # what is shown anyway, or too little to be held together
             stop = max(stop, at + 1)
-            if sieve.shows_all:
-                stop = min(end, at + sieve.open_end - sieve.count)
             yield from _one_by_one(stream, block, at, stop)
             if stream.restarts != restarts:
                 yield from _one_by_one(stream, block, stop, end)
