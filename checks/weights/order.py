@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Optional
 from doctor.check import Skip, check
 from doctor.checks.weights.compared import diagnosed, head_size
 from doctor.checks.weights.subject import Weights
-from doctor.finding import Evidence, Finding, Severity, Text
+from doctor.checks.weights.verdicts import MAX_LAYERS, told, wants_values
+from doctor.finding import Finding, Severity, Text
 from doctor.rule import Rule
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ _WORDS = {
 _SWITCHES = {"grouped": "use_contiguous_weight_layout_attention", "interleaved": "use_interleaved_weight_layout_mlp"}
 #: Operations whose order of rows differs between releases; others are the same everywhere.
 _OPERATIONS = frozenset({"qkv-grouped", "interleaved", "halves-interleaved"})
-MAX_LAYERS = 16
 
 
 @check(
@@ -55,8 +55,7 @@ MAX_LAYERS = 16
     )
 )
 def row_order(subject: Weights) -> Iterator[Finding]:
-    if not subject.options.values:
-        raise Skip(Text("it reads values; ask for it with --values", "需要读取数值；请加 --values"))
+    wants_values(subject)
     model = diagnosed(subject).model
     if model.layout.id not in {MINDFORMERS, MCORE} or subject.set.sliced or subject.set.parallel:
         raise Skip(Text("there are no fused projections of MindSpore here", "没有 MindSpore 的融合投影"))
@@ -68,32 +67,11 @@ def row_order(subject: Weights) -> Iterator[Finding]:
         verdict = _verdict(subject, model, members, wanted)
         if verdict is None or verdict.order == expected:
             continue
-        observed, reads = _WORDS[verdict.order], _WORDS[expected]
         yield row_order.finding(
-            confidence=verdict.confidence,
-            evidence=(
-                Evidence(
-                    "value",
-                    str(subject.path),
-                    key=members[0].tensor.name,
-                    note=Text(
-                        f"log likelihood ratio {verdict.likelihood:.0f} over {verdict.layers} layers",
-                        f"{verdict.layers} 层的对数似然比为 {verdict.likelihood:.0f}",
-                    ),
-                    observed=observed,
-                    expected=reads,
-                ),
-            ),
+            **told(subject, verdict, _WORDS[verdict.order], _WORDS[expected], key=members[0].tensor.name),
             name=members[0].param.name,
-            observed=observed.en,
-            observed_zh=observed.zh,
-            expected=reads.en,
-            expected_zh=reads.zh,
-            agreeing=verdict.agreeing,
-            layers=verdict.layers,
             source="MindFormers" + (f" {subject.options.mindformers}" if subject.options.mindformers else ""),
             source_zh="MindFormers " + (subject.options.mindformers or ""),
-            path=subject.path,
         )
 
 
@@ -110,7 +88,6 @@ def _members(model: Model, suffixes: tuple[str, ...]) -> list[Member]:
         and len(member.tensor.spans) == 1
         and operations.get(member.param.name) in _OPERATIONS
     ]
-    # A few layers tell as much as eighty.
     step = max(1, len(found) // MAX_LAYERS)
     return found[::step][:MAX_LAYERS]
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from doctor.check import Skip, check
 from doctor.checks.weights.compared import diagnosed, head_size
 from doctor.checks.weights.subject import Weights
-from doctor.finding import Evidence, Finding, Severity, Text
+from doctor.checks.weights.verdicts import MAX_LAYERS, told, wants_values
+from doctor.finding import Finding, Severity, Text
 from doctor.rule import Rule
 
 if TYPE_CHECKING:
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
 #: Families whose heads are turned whole, in halves, without norms on q and k that would hide the sizes of rows.
 _FAMILIES = frozenset({"llama", "qwen2"})
-#: Layers looked at, and rows of a head from which on its curve means something.
-MAX_LAYERS = 16
+#: Rows of a head from which on its curve means something.
 MIN_HEAD = 16
 _WORDS = {
     "half a head apart": Text(
@@ -57,8 +57,7 @@ _WORDS = {
     )
 )
 def rotary_order(subject: Weights) -> Iterator[Finding]:
-    if not subject.options.values:
-        raise Skip(Text("it reads values; ask for it with --values", "需要读取数值；请加 --values"))
+    wants_values(subject)
     model = diagnosed(subject).model
     if model.family.id not in _FAMILIES or subject.set.sliced or subject.set.parallel:
         raise Skip(
@@ -73,29 +72,7 @@ def rotary_order(subject: Weights) -> Iterator[Finding]:
     expected = "side by side" if model.layout.id == "meta" else "half a head apart"
     if verdict is None or verdict.order == expected:
         return
-    observed, reads = _WORDS[verdict.order], _WORDS[expected]
-    yield rotary_order.finding(
-        confidence=verdict.confidence,
-        evidence=(
-            Evidence(
-                "value",
-                str(subject.path),
-                note=Text(
-                    f"log likelihood ratio {verdict.likelihood:.0f} over {verdict.layers} layers",
-                    f"{verdict.layers} 层的对数似然比为 {verdict.likelihood:.0f}",
-                ),
-                observed=observed,
-                expected=reads,
-            ),
-        ),
-        observed=observed.en,
-        observed_zh=observed.zh,
-        expected=reads.en,
-        expected_zh=reads.zh,
-        agreeing=verdict.agreeing,
-        layers=verdict.layers,
-        path=subject.path,
-    )
+    yield rotary_order.finding(**told(subject, verdict, _WORDS[verdict.order], _WORDS[expected]))
 
 
 def _rows(subject: Weights, model: Model, head: int) -> list[Any]:
