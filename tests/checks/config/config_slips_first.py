@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Optional
 
 import yaml
@@ -39,53 +39,48 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # ---- slips of the editor ----
 
 
+def edited(
+    page: Page, rng: random.Random, edit: Callable[[str], str], filled: bool = False
+) -> Iterator[Optional[Found]]:
+    """The line of some setting (`filled`: one that has a value) as `edit` leaves it."""
+    key = inner(page, rng, *RUN)
+    if key and (not filled or str(page.keys[key].value or "")):
+        yield row_as(page, key, edit)
+
+
 @kind(CONFIG)
 def indented_more(page: Page, rng: random.Random) -> Iterator[Optional[Found]]:
-    key = inner(page, rng, *RUN)
-    if key:
-        yield row_as(page, key, lambda row: rng.choice((" ", "  ", "   ")) + row)
+    yield from edited(page, rng, lambda row: rng.choice((" ", "  ", "   ")) + row)
 
 
 @kind(CONFIG)
 def indented_less(page: Page, rng: random.Random) -> Iterator[Optional[Found]]:
-    key = inner(page, rng, *RUN)
-    if key:
-        yield row_as(page, key, lambda row: row[rng.choice((1, 2)) :] if row.startswith("  ") else row)
+    yield from edited(page, rng, lambda row: row[rng.choice((1, 2)) :] if row.startswith("  ") else row)
 
 
 @kind(CONFIG)
 def tab(page: Page, rng: random.Random) -> Iterator[Optional[Found]]:
-    key = inner(page, rng, *RUN)
-    if key:
-        yield row_as(page, key, lambda row: "\t" + row.lstrip())
+    yield from edited(page, rng, lambda row: "\t" + row.lstrip())
 
 
 @kind(CONFIG)
 def no_blank_after_colon(page: Page, rng: random.Random) -> Iterator[Optional[Found]]:
-    key = inner(page, rng, *RUN)
-    if key and str(page.keys[key].value or ""):
-        yield row_as(page, key, lambda row: re.sub(r": +", ":", row, count=1))
+    yield from edited(page, rng, lambda row: re.sub(r": +", ":", row, count=1), filled=True)
 
 
 @kind(CONFIG)
 def no_colon(page: Page, rng: random.Random) -> Iterator[Optional[Found]]:
-    key = inner(page, rng, *RUN)
-    if key and str(page.keys[key].value or ""):
-        yield row_as(page, key, lambda row: re.sub(r": +", " ", row, count=1))
+    yield from edited(page, rng, lambda row: re.sub(r": +", " ", row, count=1), filled=True)
 
 
 @kind(CONFIG)
 def equals_sign(page: Page, rng: random.Random) -> Iterator[Optional[Found]]:
-    key = inner(page, rng, *RUN)
-    if key and str(page.keys[key].value or ""):
-        yield row_as(page, key, lambda row: re.sub(r": +", " = ", row, count=1))
+    yield from edited(page, rng, lambda row: re.sub(r": +", " = ", row, count=1), filled=True)
 
 
 @kind(CONFIG)
 def full_width_colon(page: Page, rng: random.Random) -> Iterator[Optional[Found]]:
-    key = inner(page, rng, *RUN)
-    if key and str(page.keys[key].value or ""):
-        yield row_as(page, key, lambda row: re.sub(r": *", "：", row, count=1))
+    yield from edited(page, rng, lambda row: re.sub(r": *", "：", row, count=1), filled=True)
 
 
 @kind(CONFIG)
