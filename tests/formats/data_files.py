@@ -135,3 +135,40 @@ def write_megatron(stem: Path, documents: Sequence[np.ndarray], code: int = 8) -
     head = struct.pack("<9sQBQQ", b"MMIDIDX\x00\x00", 1, code, len(documents), len(borders))
     stem.with_name(stem.name + ".idx").write_bytes(head + lengths.tobytes() + places.tobytes() + borders.tobytes())
     return stem
+
+
+#: configs of the two generations that name MindRecord files in ./data
+LEGACY = """\
+use_legacy: True
+trainer: {{type: CausalLanguageModelingTrainer, model_name: llama2_7b}}
+runner_config: {{epochs: 1, batch_size: {batch}, sink_mode: False}}
+train_dataset:
+  data_loader: {{type: MindDataset, dataset_dir: ./data, shuffle: True}}
+  input_columns: {columns}
+  batch_size: {batch}
+  drop_remainder: True
+train_dataset_task: {{type: CausalLanguageModelDataset}}
+parallel_config: {{data_parallel: {data}, model_parallel: 1, pipeline_stage: 1}}
+model:
+  model_config: {{type: LlamaConfig, seq_length: {length}, hidden_size: 64, num_layers: 2, num_heads: 4, vocab_size: {vocabulary}, pad_token_id: 0{extra}}}
+  arch: {{type: LlamaForCausalLM}}
+"""
+MCORE = """\
+use_legacy: False
+trainer: {{type: CausalLanguageModelingTrainer, model_name: qwen3}}
+runner_config: {{epochs: 1, batch_size: {batch}}}
+train_dataset:
+  data_loader: {{type: MindDataset, dataset_dir: ./data}}
+  input_columns: {columns}
+  batch_size: {batch}
+parallel_config: {{data_parallel: {data}}}
+model:
+  model_config: {{model_type: qwen3, architectures: ['Qwen3ForCausalLM'], seq_length: {length}, hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, vocab_size: {vocabulary}, pad_token_id: 0{extra}}}
+"""
+
+
+def write_config(path: Path, text: str, **changes: Any) -> str:
+    """One of them with the fields that a data set is judged against."""
+    fields = {"batch": 2, "columns": '["input_ids", "labels"]', "data": 1, "length": 32, "vocabulary": 500, "extra": ""}
+    path.write_text(text.format(**{**fields, **changes}))
+    return str(path)

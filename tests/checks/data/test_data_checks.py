@@ -9,49 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from data_files import LM, lm_rows, write_megatron, write_mindrecord
+from data_files import LEGACY, LM, MCORE, lm_rows, write_config, write_megatron, write_mindrecord
 
 from doctor.check import Options
 from doctor.checks.data.measure import Relation, relation_of
 from doctor.finding import Finding
 from doctor.runner import judge_path
 
-CONFIGS = {
-    "legacy": """\
-use_legacy: True
-trainer: {{type: CausalLanguageModelingTrainer, model_name: llama2_7b}}
-runner_config: {{epochs: 1, batch_size: {batch}, sink_mode: False}}
-train_dataset:
-  data_loader: {{type: MindDataset, dataset_dir: ./data, shuffle: True}}
-  input_columns: {columns}
-  batch_size: {batch}
-  drop_remainder: True
-train_dataset_task: {{type: CausalLanguageModelDataset}}
-parallel_config: {{data_parallel: {data}, model_parallel: 1, pipeline_stage: 1}}
-model:
-  model_config: {{type: LlamaConfig, seq_length: {length}, hidden_size: 64, num_layers: 2, num_heads: 4, vocab_size: {vocabulary}, pad_token_id: 0{extra}}}
-  arch: {{type: LlamaForCausalLM}}
-""",
-    "mcore": """\
-use_legacy: False
-trainer: {{type: CausalLanguageModelingTrainer, model_name: qwen3}}
-runner_config: {{epochs: 1, batch_size: {batch}}}
-train_dataset:
-  data_loader: {{type: MindDataset, dataset_dir: ./data}}
-  input_columns: {columns}
-  batch_size: {batch}
-parallel_config: {{data_parallel: {data}}}
-model:
-  model_config: {{model_type: qwen3, architectures: ['Qwen3ForCausalLM'], seq_length: {length}, hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, vocab_size: {vocabulary}, pad_token_id: 0{extra}}}
-""",
-}
+CONFIGS = {"legacy": LEGACY, "mcore": MCORE}
 
 
 def config(folder: Path, kind: str, **changes: Any) -> str:
-    fields = {"batch": 2, "columns": '["input_ids", "labels"]', "data": 1, "length": 32, "vocabulary": 500, "extra": ""}
-    path = folder / f"{kind}.yaml"
-    path.write_text(CONFIGS[kind].format(**{**fields, **changes}))
-    return str(path)
+    return write_config(folder / f"{kind}.yaml", CONFIGS[kind], **changes)
 
 
 def findings(path: Path, against: str | None = None) -> list[Finding]:

@@ -9,47 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data_files import LM, lm_rows, write_megatron, write_mindrecord
+from data_files import LEGACY, LM, MCORE, lm_rows, write_config, write_megatron, write_mindrecord
 from planting import Collection
 
 Said = Any
 ROUND = Collection()
 fault, healthy = ROUND.fault, ROUND.healthy
 
-LEGACY = """\
-use_legacy: True
-trainer: {{type: CausalLanguageModelingTrainer, model_name: llama2_7b}}
-runner_config: {{epochs: 1, batch_size: {batch}, sink_mode: False}}
-train_dataset:
-  data_loader: {{type: MindDataset, dataset_dir: ./data, shuffle: True}}
-  input_columns: {columns}
-  batch_size: {batch}
-  drop_remainder: True
-train_dataset_task: {{type: CausalLanguageModelDataset}}
-parallel_config: {{data_parallel: {data}, model_parallel: 1, pipeline_stage: 1}}
-model:
-  model_config: {{type: LlamaConfig, seq_length: {length}, hidden_size: 64, num_layers: 2, num_heads: 4, vocab_size: {vocabulary}, pad_token_id: 0}}
-  arch: {{type: LlamaForCausalLM}}
-"""
-MCORE = """\
-use_legacy: False
-trainer: {{type: CausalLanguageModelingTrainer, model_name: qwen3}}
-runner_config: {{epochs: 1, batch_size: {batch}}}
-train_dataset:
-  data_loader: {{type: MindDataset, dataset_dir: ./data}}
-  input_columns: {columns}
-  batch_size: {batch}
-parallel_config: {{data_parallel: {data}}}
-model:
-  model_config: {{model_type: qwen3, architectures: ['Qwen3ForCausalLM'], seq_length: {length}, hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, vocab_size: {vocabulary}, pad_token_id: 0}}
-"""
-
 
 def config(folder: Path, text: str, **changes: Any) -> str:
-    fields = {"batch": 2, "columns": '["input_ids", "labels"]', "data": 1, "length": 32, "vocabulary": 500, **changes}
-    path = folder / "train.yaml"
-    path.write_text(text.format(**fields))
-    return str(path)
+    return write_config(folder / "train.yaml", text, **changes)
 
 
 def record(folder: Path, rows: Any, schema: Any = LM) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data_files import LM, lm_rows, write_megatron, write_mindrecord
+from data_files import LEGACY, LM, MCORE, lm_rows, write_megatron, write_mindrecord
 from planting import (
     LAYERS,
     MINDFORMERS,
@@ -22,7 +22,7 @@ from planting import (
     values_of,
     write,
 )
-from round_one_data import LEGACY, MCORE, config, dump, record, seed
+from round_one_data import config, dump, record, seed
 from round_one_weights import GATED, ranks
 from round_two import iteration
 

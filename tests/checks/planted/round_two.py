@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data_files import LM, lm_rows, write_megatron, write_mindrecord
+from data_files import LEGACY, LM, lm_rows, write_megatron, write_mindrecord
+from data_files import MCORE as MCORE_YAML
 from planting import (
     HUGGINGFACE,
     LAYERS,
@@ -28,8 +29,7 @@ from planting import (
     write,
     write_index,
 )
-from round_one_data import LEGACY, config, record, seed
-from round_one_data import MCORE as MCORE_YAML
+from round_one_data import config, record, seed
 from round_one_weights import GATED, ranks
 from weight_files import strategy_bytes, torch_pickle, with_crc, write_torch
 
