@@ -14,6 +14,7 @@ from doctor.errors import EXIT_FINDINGS, EXIT_USAGE, UsageError
 from doctor.escape import visible
 from doctor.language import language
 from doctor.trainer import runtime
+from doctor.trainer.cluster import Cluster, schedule, schedules
 from doctor.trainer.config import RunConfig, load_config
 from doctor.trainer.runfolder import RunFolder, default_root
 
@@ -33,6 +34,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     lang = language()
+    if schedules():
+        return schedule()
     try:
         return _run(options)
     except UsageError as error:
@@ -45,13 +48,17 @@ def _run(options: argparse.Namespace) -> int:
     runtime.require_mindspore()
     runtime.set_environment()
     folder = RunFolder(Path(options.output_dir or config.args.output_dir or default_root(config.name)))
+    cluster = Cluster.of_environment()
+    if not cluster.leads:
+        folder.make()
+        return _in_folder(config, folder, options, cluster)
     folder.create(options.resume is not None)
     with folder.lock():
-        return _in_folder(config, folder, options)
+        return _in_folder(config, folder, options, cluster)
 
 
-def _in_folder(config: RunConfig, folder: RunFolder, options: argparse.Namespace) -> int:
-    log = os.open(folder.log(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+def _in_folder(config: RunConfig, folder: RunFolder, options: argparse.Namespace, cluster: Cluster) -> int:
+    log = os.open(folder.log(cluster.rank), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     # MindSpore writes many warnings, from C++ as well, to descriptors 1 and 2. They belong in the log, complete; the
     # screen is for steps. Python's own streams keep the real ones.
     screen = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
@@ -62,7 +69,9 @@ def _in_folder(config: RunConfig, folder: RunFolder, options: argparse.Namespace
         from doctor.trainer.assemble import RunFailed, train
 
         try:
-            return train(config, folder, options.resume, screen, options.parent).code
+            # msrun copies what its workers say into files: the steps are in the log already.
+            shown = None if cluster.shared else screen
+            return train(config, folder, options.resume, shown, options.parent, cluster=cluster).code
         except RunFailed as error:
             talk.write(visible(f"doctor: the run failed: {error.line(language())}") + "\n")
             return EXIT_FINDINGS

@@ -18,6 +18,7 @@ from doctor.finding import Text
 from doctor.trainer import checkpoint as checkpoints
 from doctor.trainer import runtime
 from doctor.trainer.callbacks import Callback
+from doctor.trainer.cluster import ALONE, Cluster, join
 from doctor.trainer.config import RunConfig
 from doctor.trainer.runfolder import Journal, RunFolder, write_atomically, write_end
 from doctor.trainer.summary import SummaryCollector
@@ -46,6 +47,7 @@ def train(
     parent: Optional[int] = None,
     weights: Optional[Mapping[str, Any]] = None,
     callbacks: Sequence[Callback] = (),
+    cluster: Cluster = ALONE,
 ) -> Ended:
     """Runs `config` in `folder`, which is created already, writing all that the contract of a run folder names.
 
@@ -55,14 +57,19 @@ def train(
     any other exception is recorded in the log and end.json and raised again.
     """
     started = time.perf_counter()
-    journal = Journal(folder, screen)
+    journal = Journal(folder, screen, cluster.rank)
     last, under_way = 0, False
+
+    def end(state: str, code: int, step: int, **more: Any) -> None:
+        if cluster.leads:
+            write_end(folder, state, code, step, **more)
+
     try:
-        if config.args.summary_dir is not None:
+        if config.args.summary_dir is not None and cluster.leads:
             callbacks = (*callbacks, SummaryCollector(config.args.summary_dir))
-        loop = _assemble(config, folder, journal, resume, weights)
+        loop = _assemble(config, folder, journal, resume, weights, cluster)
         journal.say(f"set-up took {time.perf_counter() - started:.1f} s")
-        loop.stop.parent = parent
+        loop.stop.parent, loop.stop.launched = parent, cluster.shared
         loop.callbacks = tuple(callbacks)
         from doctor.trainer.stopping import Stopped
 
@@ -78,31 +85,36 @@ def train(
             ended = Ended("ended", 0, loop.progress.step)
         finally:
             last = loop.progress.step
-        write_end(folder, ended.state, ended.code, ended.last_step)
+        end(ended.state, ended.code, ended.last_step)
         return ended
     except BaseException as error:
         if isinstance(error, UsageError) and not under_way:
             # Refused: the one line is for whoever started it. In the log it would be diagnosed as a failed run.
-            write_end(folder, "failed", 2, last, reason=str(error))
+            end("failed", 2, last, reason=str(error))
         elif isinstance(error, UsageError):
             journal.say(str(error), "ERROR")
-            write_end(folder, "failed", 1, last, reason=str(error))
+            end("failed", 1, last, reason=str(error))
             raise RunFailed(error.what, error.hint, error.rule) from None
         else:
-            write_end(folder, "failed", 1, last, reason=f"{type(error).__name__}: {error}")
+            end("failed", 1, last, reason=f"{type(error).__name__}: {error}")
         raise
     finally:
         journal.close()
 
 
 def _assemble(
-    config: RunConfig, folder: RunFolder, journal: Journal, resume: Optional[str], weights: Optional[Mapping[str, Any]]
+    config: RunConfig,
+    folder: RunFolder,
+    journal: Journal,
+    resume: Optional[str],
+    weights: Optional[Mapping[str, Any]],
+    cluster: Cluster = ALONE,
 ) -> Any:
     from doctor.trainer.data.batches import Batches
     from doctor.trainer.data.samples import load_samples
 
     args = config.args
-    refuse_devices(config)
+    refuse_devices(config, cluster)
     if args.eval_steps and config.eval_dataset is None:
         raise UsageError(
             Text(
@@ -115,11 +127,13 @@ def _assemble(
             "CFG-RUN-004",
         )
     refuse_full_disk(config, folder.root)
+    if resume == RESUME_NEWEST:
+        checkpoints.newest(folder.checkpoints)
     samples = load_samples(config.dataset, config.length, config.model.vocab_size, args.seed, "train_dataset")
     shuffle = config.dataset.data_loader.shuffle
     batches = Batches(
         samples,
-        args.per_device_train_batch_size,
+        args.per_device_train_batch_size * cluster.size,
         args.seed,
         shuffle,
         "train_dataset",
@@ -142,21 +156,25 @@ def _assemble(
     from doctor.trainer.precision import Precision
 
     precision = Precision.of(args, started_on.device)
+    if cluster.leads:
+        checkpoints.clean(folder.checkpoints)
+    if cluster.shared:
+        # After all that can be refused, which all of them refuse, and before the first operator.
+        join()
     network = CausalLM(config.model, args.per_device_train_batch_size, config.length, precision, started_on.device)
     network.set_train()
     recompute(network, args.recompute)
     initialise(network, config.model, args.seed)
     if _begins(folder, resume):
         _load(config, network, weights, journal)
-    loop = Loop(config, network, batches, folder, journal)
+    loop = Loop(config, network, batches, folder, journal, cluster)
     if config.eval_dataset is not None:
         evaluated = load_samples(
             config.eval_dataset, config.length, config.model.vocab_size, args.seed + 1, "eval_dataset"
         )
         loop.evaluation = Evaluation(network, evaluated)
-    if resume is None or not folder.config.exists():
+    if cluster.leads and (resume is None or not folder.config.exists()):
         write_config(config, folder, started_on)
-    checkpoints.clean(folder.checkpoints)
     journal.say("Now Running Task is: text_generation, Model is: " + config.model.family)
     for name, value in started_on.__dict__.items():
         journal.say(f"runtime {name}: {value}")
@@ -164,7 +182,7 @@ def _assemble(
         journal.say(f"config | {line}")
     if config.left_out:
         journal.say(f"not used by this trainer: {', '.join(config.left_out)}", "WARNING")
-    journal.say(batch_words(config))
+    journal.say(batch_words(config, cluster.size))
     journal.say(f"Create train dataset finish, dataset size:{batches.per_epoch}")
     journal.say(f"labels: {samples.labelled}")
     journal.say(f"Network Parameters: {config.model.parameters // 1_000_000} M.")
@@ -178,7 +196,7 @@ def _assemble(
 def _begins(folder: RunFolder, resume: Optional[str]) -> bool:
     """Whether the run starts from its first step: also when it is resumed before its first save, or sent back there."""
     if resume == RESUME_NEWEST:
-        return not checkpoints.whole(folder.checkpoints)
+        return checkpoints.newest(folder.checkpoints) is None
     return resume is None or resume == RESUME_START
 
 
@@ -203,21 +221,23 @@ def _resume(loop: Any, folder: RunFolder, word: str) -> None:
     if word != RESUME_NEWEST:
         loop.resume(checkpoints.find(Path(word)))
         return
-    found = checkpoints.whole(folder.checkpoints)
-    if found:
-        loop.resume(found[-1])
+    found = checkpoints.newest(folder.checkpoints)
+    if found is not None:
+        for bad in checkpoints.torn(folder.checkpoints):
+            loop.journal.say(f"passed over a checkpoint that is not whole: {bad}", "WARNING")
+        loop.resume(found)
     else:
         # Ended before its first save: nothing is lost by starting over.
         loop.journal.say("no checkpoint yet: starts from the beginning", "WARNING")
 
 
-def batch_words(config: RunConfig) -> str:
+def batch_words(config: RunConfig, workers: int = 1) -> str:
     """The batch arithmetic in full, because it is so often miscounted."""
     batch, accumulation = config.args.per_device_train_batch_size, config.args.gradient_accumulation_steps
-    total = batch * accumulation
+    total = batch * workers * accumulation
     return (
         f"global_batch_size = batch_size_per_card * device_num * gradient_accumulation_steps = "
-        f"{total} = {batch} * 1 * {accumulation}; tokens per step = {total} * {config.length} = {total * config.length}"
+        f"{total} = {batch} * {workers} * {accumulation}; tokens per step = {total} * {config.length} = {total * config.length}"
     )
 
 
@@ -246,24 +266,47 @@ _SIZES = (
 )
 
 
-def refuse_devices(config: RunConfig) -> None:
-    """Raises UsageError for a config that asks for more than one device: this process is one."""
+def refuse_devices(config: RunConfig, cluster: Cluster = ALONE) -> None:
+    """Raises UsageError for a config that asks for other devices than the workers there are, or for a model in parts."""
+    if not config.args.use_parallel:
+        return
     wanted = config.args.parallel_config
-    devices = 1
-    for names in _SIZES:
+
+    def size(names: Sequence[str]) -> int:
         value = next((wanted[name] for name in names if name in wanted), 1)
-        devices *= value if isinstance(value, int) and value > 0 else 1
-    if isinstance(wanted.get("device_num"), int):
-        devices = max(devices, wanted["device_num"])
-    if config.args.use_parallel and devices > 1:
+        return value if isinstance(value, int) and value > 0 else 1
+
+    parts = {names[0]: size(names) for names in _SIZES}
+    data = parts.pop("data_parallel")
+    name = max(parts, key=lambda part: parts[part])
+    if parts[name] > 1:
         raise UsageError(
             Text(
-                f"training_args.use_parallel: the config is for {devices} devices, and this is one process.",
-                f"training_args.use_parallel：该配置需要 {devices} 个设备，而当前只有一个进程。",
+                f"training_args.parallel_config: {name} {parts[name]}: this trainer parallelises over data only.",
+                f"training_args.parallel_config：{name} 为 {parts[name]}，而本训练器只支持数据并行。",
             ),
             Text(
-                "For one device: use_parallel: false. To try the config small, here: doctor train CONFIG --smoke",
-                "单设备请设 use_parallel: false。在本机缩小试跑：doctor train CONFIG --smoke",
+                "Train it with MindFormers. To try the config small, here: doctor train CONFIG --smoke",
+                "请用 MindFormers 训练。在本机缩小试跑：doctor train CONFIG --smoke",
+            ),
+            "CFG-PAR-001",
+        )
+    devices = max(data, wanted["device_num"] if isinstance(wanted.get("device_num"), int) else 1)
+    if devices not in (1, cluster.size):
+        here = (
+            Text("one process", "一个进程")
+            if not cluster.shared
+            else Text(f"{cluster.size} workers", f"{cluster.size} 个进程")
+        )
+        raise UsageError(
+            Text(
+                f"training_args.use_parallel: the config is for {devices} devices, and there is {here.en}.",
+                f"training_args.use_parallel：该配置需要 {devices} 个设备，而当前只有{here.zh}。",
+            ),
+            Text(
+                f"With as many workers: doctor train CONFIG --workers {devices}. For one device: use_parallel: false. "
+                "Small, here: --smoke",
+                f"以同样多的进程训练：doctor train CONFIG --workers {devices}。单设备请设 use_parallel: false。缩小试跑：--smoke",
             ),
             "CFG-PAR-001",
         )

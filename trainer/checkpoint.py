@@ -98,6 +98,63 @@ def whole(root: Path) -> list[Checkpoint]:
     return sorted(found, key=lambda item: item.step)
 
 
+@dataclass(frozen=True)
+class Torn:
+    """A folder that would be a checkpoint, and what it lacks."""
+
+    path: Path
+    why: Text
+
+    def __str__(self) -> str:
+        return f"{self.path.name} ({self.why.en})"
+
+
+def torn(root: Path) -> list[Torn]:
+    """The checkpoints under `root` that are not whole, the oldest first."""
+    if not root.is_dir():
+        return []
+    found = [path for path in root.iterdir() if _NAME.fullmatch(path.name) and path.is_dir() and _read(path) is None]
+    return [Torn(path, _lack(path)) for path in sorted(found, key=lambda path: int(path.name[len("step-") :]))]
+
+
+def newest(root: Path) -> Optional[Checkpoint]:
+    """The newest whole checkpoint, or None where there never was one. Raises UsageError when those there are are torn: a run
+    that began anew would look like one that went on."""
+    found = whole(root)
+    if found:
+        return found[-1]
+    bad = torn(root)
+    if not bad:
+        return None
+    en = "; ".join(f"{item.path.name} {item.why.en}" for item in bad[-3:])
+    zh = "；".join(f"{item.path.name} {item.why.zh}" for item in bad[-3:])
+    raise UsageError(
+        Text(f"{root}: no checkpoint is whole: {en}.", f"{root}：没有完整的检查点：{zh}。"),
+        Text(
+            f"Copy a whole one back, or begin anew: rm -r {root}/step-* and the same command, or --output-dir DIR",
+            f"请恢复完整的检查点；或从头开始：rm -r {root}/step-* 后执行同一命令，或换用 --output-dir DIR",
+        ),
+        "WGT-FILE-003",
+    )
+
+
+def _lack(path: Path) -> Text:
+    """Why `_read` finds no whole checkpoint there."""
+    try:
+        state = json.loads((path / STATE).read_text(encoding="utf-8"))
+        for name, size in state["files"].items():
+            there = (path / name).stat().st_size if (path / name).exists() else None
+            if there is None:
+                return Text(f"has no {name}", f"缺少 {name}")
+            if there != size:
+                return Text(f"{name} has {there} of {size} bytes", f"{name} 只有 {there}/{size} 字节")
+    except FileNotFoundError:
+        return Text(f"has no {STATE}", f"缺少 {STATE}")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    return Text(f"{STATE} cannot be read", f"{STATE} 无法读取")
+
+
 def discard_after(root: Path, step: int) -> list[int]:
     """Removes the checkpoints of later steps, when a run goes back to `step`. Returns their steps."""
     later = [item for item in whole(root) if item.step > step]

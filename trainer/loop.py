@@ -15,6 +15,7 @@ from doctor.errors import UsageError
 from doctor.finding import Text
 from doctor.trainer.callbacks import Callback
 from doctor.trainer.checkpoint import Checkpoint
+from doctor.trainer.cluster import ALONE, Cluster
 from doctor.trainer.config import RunConfig
 from doctor.trainer.data.batches import Batch, Batches
 from doctor.trainer.evaluation import Evaluation
@@ -27,16 +28,24 @@ from doctor.trainer.scaler import LossScaler
 from doctor.trainer.schedule import Schedule
 from doctor.trainer.step import Stepper
 from doctor.trainer.stepline import StepRecord
-from doctor.trainer.stopping import DISCARD, Stopped, StopSignals
+from doctor.trainer.stopping import DISCARD, Follow, Stopped, StopSignals, announce
 
 
 class Loop:
     """One run from its present `Progress` to its last step."""
 
     def __init__(
-        self, config: RunConfig, network: CausalLM, batches: Batches, folder: RunFolder, journal: Journal
+        self,
+        config: RunConfig,
+        network: CausalLM,
+        batches: Batches,
+        folder: RunFolder,
+        journal: Journal,
+        cluster: Cluster = ALONE,
     ) -> None:
         self.config, self.args = config, config.args
+        #: `batches` are those of all its workers
+        self.cluster = cluster
         self.network, self.batches = network, batches
         self.folder, self.journal = folder, journal
         self.steps_per_epoch = batches.per_epoch // self.args.gradient_accumulation_steps
@@ -71,7 +80,7 @@ class Loop:
         )
         self.scaler = LossScaler(self.args.loss_scale)
         self.stepper = Stepper(
-            network, LanguageModelLoss(network), self.args, self.schedule, self.scaler.drops_overflow
+            network, LanguageModelLoss(network), self.args, self.schedule, self.scaler.drops_overflow, cluster.shared
         )
         self.progress = Progress()
         self.saver = Saver(config, network, self.stepper.optimizer, folder, journal)
@@ -83,7 +92,7 @@ class Loop:
         self._step_times: list[float] = []
         self._process = psutil.Process()
         self.peak_memory_mb = 0.0
-        self.stop = StopSignals()
+        self.stop: StopSignals = Follow(folder.stop, lambda: self.progress.step) if not cluster.leads else StopSignals()
 
     def _total_steps(self) -> int:
         if self.args.max_steps is not None and self.args.max_steps > 0:
@@ -99,15 +108,26 @@ class Loop:
             with self.stop.heard():
                 stream = self.batches.start(self.progress.epoch, self.progress.batch)
                 while self.progress.step < self.total:
+                    announced = self._announced()
                     self._one(stream)
-                    if self.stop.noted:
-                        if self.stop.noted != DISCARD:
+                    noted = self.stop.noted if announced is None else announced
+                    if noted:
+                        if noted != DISCARD:
                             self.save()
-                        raise Stopped(self.stop.noted)
+                        raise Stopped(noted)
                     self._after(self.progress.step)
         finally:
             for callback in self.callbacks:
                 callback.end(self.progress.step)
+
+    def _announced(self) -> Optional[int]:
+        """Of rank 0 of several workers, before a step: the signal after which it is the last one, or 0. Else None."""
+        if not (self.cluster.shared and self.cluster.leads):
+            return None
+        noted = self.stop.noted
+        if noted:
+            announce(self.folder.stop, self.progress.step + 1, noted)
+        return noted
 
     def _watch(self) -> None:
         """Monitors of the steps from here on, with the weights and moments as they are now."""
@@ -137,7 +157,7 @@ class Loop:
         got = time.perf_counter()
         rate = self.schedule.at(self.progress.updates)
         outcome = self.stepper.run(
-            [(batch.ids, batch.labels) for batch in taken],
+            [(self.cluster.share(batch.ids), self.cluster.share(batch.labels)) for batch in taken],
             1.0 / max(1, learned),
             self.scaler.value,
             self.progress.updates,
@@ -197,10 +217,11 @@ class Loop:
             data_time_ms=data_ms,
             samples=samples,
             tokens=tokens,
-            flops=tokens * flops_per_token(self.network),
+            flops=tokens * flops_per_token(self.network) / self.cluster.size,
             memory_mb=memory,
             eta_s=(self.total - self.progress.step) * float(np.mean(recent)) / 1000,
             loss_scale=self.scaler.value if self.args.loss_scale is not None else None,
+            rank=self.cluster.rank,
         )
         self.journal.step(record)
         for callback in self.callbacks:
@@ -231,6 +252,8 @@ class Loop:
         step = self.progress.step
         self._note_best(step)
         best = self.progress.best_step if self.args.save_best else None
+        if not self.cluster.leads:
+            return  # rank 0 holds the same
         saved = self.saver.save(step, (step - 1) // self.steps_per_epoch + 1, self._state(), best)
         for callback in self.callbacks:
             callback.saved(step, saved.path)
@@ -251,6 +274,7 @@ class Loop:
             "epoch_loss": self._epoch.state(),
             "interval_loss": self._interval.state(),
             "global_batch": self.batches.batch_size * self.args.gradient_accumulation_steps,
+            "batch": self.batches.batch_size,
         }
 
     def resume(self, item: Checkpoint) -> None:
@@ -259,11 +283,10 @@ class Loop:
         self.progress = Progress.of(state["progress"])
         self.scaler.load(state["scaler"])
         self._epoch, self._interval = Mean.of(state["epoch_loss"]), Mean.of(state["interval_loss"])
-        batch = self.batches.batch_size * self.args.gradient_accumulation_steps
-        if state["global_batch"] != batch:
+        before = state.get("batch", self.batches.batch_size)
+        if before != self.batches.batch_size:
             # The position counts batches of the old size; samples seen stay seen.
-            seen = self.progress.batch * (state["global_batch"] // max(1, self.args.gradient_accumulation_steps))
-            self.progress.batch = min(self.batches.per_epoch, seen // self.batches.batch_size)
+            self.progress.batch = min(self.batches.per_epoch, self.progress.batch * before // self.batches.batch_size)
         self.journal.say(f"initial epoch: {self.progress.epoch}")
         self.journal.say(f"initial step: {self.progress.step}")
 

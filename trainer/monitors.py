@@ -41,6 +41,8 @@ STORED = {
 }
 #: steps for which a gradient of FP16 is to be zero before that is said: a low loss scale loses small ones now and then
 _FLAT_STEPS = 5
+#: samples of an update that do not all lack labels by chance
+_MANY = 4
 #: names that are listed before the rest is only counted
 _LISTED = 3
 
@@ -91,6 +93,7 @@ class Monitors:
     _last: tuple[int, int, int] = (-1, -1, 0)
     #: positions of a sample, and for how many steps each gradient has been zero
     _length: int = 0
+    #: updates in a row whose data have no label anywhere
     _unlabelled: int = 0
     #: gradients that are not finite were applied: what they have made of the moments is not known
     _adrift: bool = False
@@ -109,10 +112,6 @@ class Monitors:
                 learned = batch.labels[:, :-1] != IGNORED
                 if not np.array_equal(batch.labels[:, :-1][learned], batch.ids[:, 1:][learned]):
                     self._tell("labels", "labels of this batch are not the next tokens")
-            self._unlabelled = 0 if (batch.labels != IGNORED).any() else self._unlabelled + 1
-            if self._unlabelled > 1:
-                # One may be a sample of prompt alone.
-                self._tell("labels", "no position of this batch has a label, nor of the one before")
             epoch, index, digest = self._last
             now = zlib.crc32(batch.ids.tobytes())
             # Where samples of one batch are alike, data repeat themselves, and batches may do so as well.
@@ -122,6 +121,11 @@ class Monitors:
             elif (batch.epoch, batch.index) <= (epoch, index):
                 self._tell("batch-order", f"batch {batch.index + 1} of epoch {batch.epoch + 1} comes a second time")
             self._last = (batch.epoch, batch.index, now)
+        learned = any((batch.labels != IGNORED).any() for batch in taken)
+        self._unlabelled = 0 if learned else self._unlabelled + 1
+        if self._unlabelled > 1 or (not learned and sum(len(batch.ids) for batch in taken) >= _MANY):
+            # Of a few samples all may be of prompt alone, once.
+            self._tell("labels", "no position of the data of this update has a label: it learns nothing")
 
     def step(self, seen: Seen, rate: float, scale: float, updates: int, applied: bool, norm: float) -> None:
         """After a step; `updates` were done before it, `rate` and `norm` are those it reports."""
@@ -176,8 +180,12 @@ class Monitors:
 
     def _flat(self, squares: Any) -> None:
         self._zero = np.where(squares == 0, self._zero + 1, 0)
-        # All at once may be a sample without labels.
-        long = _FLAT_STEPS if self.args.dtype == "float16" else 1 if squares.any() else 2
+        # All of them at once is no underflow of the small ones; without labels it is told as that.
+        long = 1
+        if squares.any():
+            long = _FLAT_STEPS if self.args.dtype == "float16" else 1
+        elif self._unlabelled:
+            long = 2
         still = np.flatnonzero(self._zero >= long)
         still = still[[not self._idle(self.shadow.names[number]) for number in still]] if len(still) else still
         if len(still):

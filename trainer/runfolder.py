@@ -45,11 +45,40 @@ class RunFolder:
     def interventions(self) -> Path:
         return self.root / "interventions.jsonl"
 
+    @property
+    def stop(self) -> Path:
+        """Where rank 0 tells the other workers that the step in hand is the last."""
+        return self.root / ".stop"
+
+    @property
+    def launcher(self) -> Path:
+        """What msrun and its workers say before they have a log of their own."""
+        return self.root / "msrun"
+
     def log(self, rank: int = 0) -> Path:
         return self.root / "log" / f"rank_{rank}.log"
 
     def metrics(self, rank: int = 0) -> Path:
         return self.root / "metrics" / f"rank_{rank}.jsonl"
+
+    def ranks(self) -> int:
+        """Workers of the run so far, by their logs."""
+        return sum(1 for _ in self.metrics().parent.glob("rank_*.jsonl"))
+
+    def check_workers(self, workers: int) -> None:
+        """Raises UsageError when a run of more workers is to go on with fewer: those that are missing would look dead."""
+        if self.ranks() > workers:
+            ranks, checkpoints = self.ranks(), self.checkpoints
+            raise UsageError(
+                Text(
+                    f"output_dir {self.root}: this run has {ranks} workers so far, and is to go on with {workers}.",
+                    f"output_dir {self.root}：该训练此前有 {ranks} 个 worker，现在要以 {workers} 个继续。",
+                ),
+                Text(
+                    f"Add --workers {ranks}, or go on in another folder: --output-dir DIR --resume {checkpoints}",
+                    f"请加 --workers {ranks}，或在新目录继续：--output-dir DIR --resume {checkpoints}",
+                ),
+            )
 
     def holds_run(self) -> bool:
         return self.config.exists() or self.log().exists() or self.end.exists()
@@ -74,18 +103,21 @@ class RunFolder:
         """Makes the folders. Raises UsageError as `check` does, and when the disk refuses."""
         self.check(resume)
         try:
-            for path in (self.log().parent, self.metrics().parent, self.checkpoints):
-                path.mkdir(parents=True, exist_ok=True)
+            self.make()
             for file in (self.findings, self.interventions):
                 file.touch()
-            if self.end.exists():
-                self.end.unlink()
+            for left in (self.end, self.stop):
+                left.unlink(missing_ok=True)
         except OSError as error:
             why = error.strerror or str(error)
             raise UsageError(
                 Text(f"output_dir {self.root}: {why}.", f"output_dir {self.root}：{why}。"),
                 Text("Name a folder you may write to.", "请指定可写的目录。"),
             ) from None
+
+    def make(self) -> None:
+        for path in (self.log().parent, self.metrics().parent, self.checkpoints):
+            path.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
     def lock(self, patience: float = 10.0) -> Iterator[None]:

@@ -11,6 +11,7 @@ from typing import Any, Optional
 
 from doctor.errors import UsageError
 from doctor.finding import Text
+from doctor.trainer.cluster import Cluster
 
 #: With this few cores the runtime's launch thread, which waits by spinning, takes a core from the kernels: measured on
 #: two cores, 2,405 tokens/s without the pipeline and 1,175 with it, same losses.
@@ -50,7 +51,8 @@ def set_environment() -> tuple[str, ...]:
     if cores() <= FEW_CORES:
         wanted["MS_DEV_RUNTIME_CONF"] = "pipeline:False"
         # Without this each OpenMP region starts one thread for every core of the host, not of the container.
-        wanted["OMP_NUM_THREADS"] = str(cores())
+        # The workers of one machine share its cores.
+        wanted["OMP_NUM_THREADS"] = str(max(1, cores() // Cluster.of_environment().size))
     made = {name: value for name, value in wanted.items() if name not in os.environ}
     os.environ.update(made)
     return tuple(f"{name}={value}" for name, value in sorted(made.items()))
@@ -93,6 +95,10 @@ def start(
     if mode == "graph":
         context["jit_config"] = {"jit_level": jit_level}
     ms.set_context(**context)
+    cluster = Cluster.of_environment()
+    if target != "CPU" and cluster.shared:
+        # msrun numbers the workers of a machine as it numbers cards.
+        device_id = int(os.environ.get("DEVICE_ID", cluster.rank))
     if target == "CPU" or device_id is None:
         ms.set_device(target)
     else:

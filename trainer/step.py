@@ -157,12 +157,56 @@ class _Gradients(nn.Cell):  # type: ignore[misc]
         return value, gradients
 
 
+class Exchange(nn.Cell):  # type: ignore[misc]
+    """The sum of each gradient over the workers of a cluster, in one message, in FP32; alone, the gradients as they are."""
+
+    def __init__(self, parameters: Sequence[Parameter], shared: bool) -> None:
+        super().__init__(auto_prefix=False)
+        self.shared = shared
+        self.shapes = tuple(tuple(item.shape) for item in parameters)
+        self.sizes = tuple((int(item.size),) for item in parameters)
+        self.starts = tuple((sum(int(item.size) for item in parameters[:number]),) for number in range(len(parameters)))
+        self.count = len(self.shapes)
+        self.join = ops.Concat()
+        self.slice = ops.Slice()
+        self.reshape = ops.Reshape()
+        self.cast = ops.Cast()
+        if shared:
+            self.sum = ops.AllReduce()
+
+    def construct(self, gradients: Any) -> Any:
+        if not self.shared:
+            return gradients
+        flat: Any = ()
+        for gradient in gradients:
+            flat += (self.cast(self.reshape(gradient, (-1,)), ms.float32),)
+        total = self.sum(self.join(flat))
+        apart: Any = ()
+        for i in range(self.count):
+            apart += (self.reshape(self.slice(total, self.starts[i], self.sizes[i]), self.shapes[i]),)
+        return apart
+
+
+class Total(nn.Cell):  # type: ignore[misc]
+    """The sum of a number over the workers of a cluster."""
+
+    def __init__(self) -> None:
+        super().__init__(auto_prefix=False)
+        self.sum = ops.AllReduce()
+
+    def construct(self, value: Any) -> Any:
+        return self.sum(value)
+
+
 class FusedStep(nn.Cell):  # type: ignore[misc]
     """The whole step. `guarded` leaves everything as it was when the gradients are not finite."""
 
-    def __init__(self, loss: nn.Cell, optimizer: AdamW, args: TrainingArguments, guarded: bool) -> None:
+    def __init__(
+        self, loss: nn.Cell, optimizer: AdamW, args: TrainingArguments, guarded: bool, shared: bool = False
+    ) -> None:
         super().__init__(auto_prefix=False)
         self.gradients = _Gradients(loss, optimizer.parameters)
+        self.exchange = Exchange(optimizer.parameters, shared)
         self.optimizer = optimizer
         self.measure = Measure(args.max_grad_norm, args.monitors)
         self.watched = _Watched(optimizer.parameters, args.monitors)
@@ -171,6 +215,7 @@ class FusedStep(nn.Cell):  # type: ignore[misc]
 
     def construct(self, ids: Any, labels: Any, share: Any, scale: Any, rate: Any, epsilon: Any, decay: Any) -> Any:
         value, gradients = self.gradients(ids, labels, share, scale)
+        gradients = self.exchange(gradients)
         norm, factor, squares = self.measure(gradients, scale)
         if self.guarded:
             if self.finite(norm):
@@ -206,9 +251,12 @@ class Gather(nn.Cell):  # type: ignore[misc]
 class Apply(nn.Cell):  # type: ignore[misc]
     """One update from the summed gradients, which it clears."""
 
-    def __init__(self, sums: ParameterTuple, optimizer: AdamW, args: TrainingArguments, guarded: bool) -> None:
+    def __init__(
+        self, sums: ParameterTuple, optimizer: AdamW, args: TrainingArguments, guarded: bool, shared: bool = False
+    ) -> None:
         super().__init__(auto_prefix=False)
         self.sums = sums
+        self.exchange = Exchange(optimizer.parameters, shared)
         self.optimizer = optimizer
         self.measure = Measure(args.max_grad_norm, args.monitors)
         self.watched = _Watched(optimizer.parameters, args.monitors)
@@ -219,13 +267,14 @@ class Apply(nn.Cell):  # type: ignore[misc]
         self.count = len(sums)
 
     def construct(self, scale: Any, rate: Any, epsilon: Any, decay: Any) -> Any:
-        norm, factor, squares = self.measure(self.sums, scale)
+        gradients = self.exchange(self.sums)
+        norm, factor, squares = self.measure(gradients, scale)
         if self.guarded:
             if self.finite(norm):
-                self.optimizer(self.sums, factor, rate, epsilon, decay)
+                self.optimizer(gradients, factor, rate, epsilon, decay)
         else:
-            self.optimizer(self.sums, factor, rate, epsilon, decay)
-        watched = self.watched(squares, self.sums)
+            self.optimizer(gradients, factor, rate, epsilon, decay)
+        watched = self.watched(squares, gradients)
         for i in range(self.count):
             self.assign(self.sums[i], self.zeros(self.sums[i]))
         return norm, watched
@@ -258,17 +307,25 @@ class Stepper:
     """Runs updates: micro batches in, `Outcome` out. The host keeps rate and scale, the graph everything large."""
 
     def __init__(
-        self, network: nn.Cell, loss: nn.Cell, args: TrainingArguments, schedule: Schedule, guarded: bool
+        self,
+        network: nn.Cell,
+        loss: nn.Cell,
+        args: TrainingArguments,
+        schedule: Schedule,
+        guarded: bool,
+        shared: bool = False,
     ) -> None:
         self.args, self.schedule, self.guarded = args, schedule, guarded
         parameters = network.trainable_params()
         self.optimizer = AdamW(parameters, args)
         self.micro_batches = args.gradient_accumulation_steps
+        #: with other workers the loss of a step is that of all
+        self.total = Total() if shared else None
         if self.micro_batches == 1:
-            self.fused = FusedStep(loss, self.optimizer, args, guarded)
+            self.fused = FusedStep(loss, self.optimizer, args, guarded, shared)
         else:
             self.gather = Gather(loss, self.optimizer.parameters, args.monitors)
-            self.apply = Apply(self.gather.sums, self.optimizer, args, guarded)
+            self.apply = Apply(self.gather.sums, self.optimizer, args, guarded, shared)
 
     def run(self, batches: Sequence[tuple[Any, Any]], share: float, scale: float, updates: int) -> Outcome:
         """One update from micro batches of (ids, labels); `updates` counts those done before."""
@@ -287,6 +344,8 @@ class Stepper:
                 total += float(loss.asnumpy())
                 parts.append(added)
             norm, watched = self.apply(*numbers)
+        if self.total is not None:
+            total = float(self.total(_scalar(total)).asnumpy())
         grad_norm = float(norm.asnumpy())
         seen = None
         if self.args.monitors:

@@ -53,6 +53,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=Help("go on from the newest or this checkpoint", "从最新的或指定的 checkpoint 续训"),
     )
     parser.add_argument(
+        "--workers",
+        type=_workers,
+        default=1,
+        metavar="N",
+        help=Help(
+            "as N processes of this machine, each with its share of the data (msrun)",
+            "用 N 个本机进程做数据并行（msrun）",
+        ),
+    )
+    parser.add_argument(
         "--smoke",
         action="store_true",
         help=Help(
@@ -94,8 +104,13 @@ def run(args: argparse.Namespace) -> int:
         return _smoke(args)
     config = load_config(args.config_file)
     runtime.require_mindspore()
+    if args.workers > 1:
+        from doctor.trainer.cluster import refuse_workers
+
+        refuse_workers(args.workers, runtime.cores())
     folder = RunFolder(Path(args.output_dir or config.args.output_dir or default_root(config.name)))
     folder.create(args.resume is not None)
+    folder.check_workers(args.workers)
 
     from doctor.supervisor.run import Plan, Supervisor
     from doctor.supervisor.screen import Screen
@@ -103,6 +118,8 @@ def run(args: argparse.Namespace) -> int:
     screen = Screen(args.format, args.lang, args.color, args.verbose, args.quiet)
     screen.total = max(0, config.args.max_steps or 0)
     screen.say(Text(f"run folder: {folder.root}", f"运行目录：{folder.root}"))
+    if args.resume == "newest":
+        screen.say(_whence(folder.checkpoints))
     plan = Plan(
         config=config,
         word=args.config_file,
@@ -112,10 +129,24 @@ def run(args: argparse.Namespace) -> int:
         auto_fix=args.auto_fix,
         unsafe=args.unsafe_fixes,
         most_interventions=args.max_interventions,
+        workers=args.workers,
     )
     watched = Supervisor(plan, screen).run()
     _report(args, folder.root, watched)
     return watched.code
+
+
+def _whence(root: Path) -> Text:
+    """Where a run that is resumed goes on, so that nobody takes a beginning for that. Raises UsageError for torn checkpoints."""
+    from doctor.trainer import checkpoint as checkpoints
+
+    found = checkpoints.newest(root)
+    if found is None:
+        return Text(f"{root} holds no checkpoint yet: from the beginning", f"{root} 中还没有检查点：从头开始")
+    words = Text(f"goes on from step {found.step}", f"从第 {found.step} 步继续")
+    for item in checkpoints.torn(root):
+        words += Text(f"; passed over: {item.path.name} ", f"；已跳过：{item.path.name} ") + item.why
+    return words
 
 
 def _smoke(args: argparse.Namespace) -> int:
@@ -161,7 +192,8 @@ def _report(args: argparse.Namespace, root: Path, watched: object) -> None:
     headline = Text(f"{root}: step {steps}{loss}", f"{root}：第 {steps} 步{zh_loss}") + fixed
     next_command = f"doctor watch --once {quoted}"
     if watched.code in (130, 143):
-        next_command = f"doctor train {quoted}/config.yaml --output-dir {quoted} --resume"
+        several = f" --workers {args.workers}" if args.workers > 1 else ""
+        next_command = f"doctor train {quoted}/config.yaml --output-dir {quoted} --resume{several}"
     elif watched.code and not args.auto_fix and any(fix.edits for item in watched.findings for fix in item.fixes):
         next_command = f"doctor train {shlex.quote(args.config_file)} --auto-fix"
     report = Report("train", watched.findings, facts=facts, headline=(headline,), next_command=next_command)
@@ -193,3 +225,13 @@ def _count(word: str) -> int:
 
 
 _count.__name__ = "number of interventions"
+
+
+def _workers(word: str) -> int:
+    value = int(word)
+    if not 1 <= value <= 1024:
+        raise argparse.ArgumentTypeError(f"{word}: not a number of workers (1 to 1024)")
+    return value
+
+
+_workers.__name__ = "number of workers"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,13 +15,14 @@ from typing import Any, Optional
 from doctor import runner
 from doctor.check import Options
 from doctor.errors import EXIT_FINDINGS, EXIT_OK, EXIT_USAGE
+from doctor.escape import visible
 from doctor.finding import Edit, Finding, Fix, Severity, Text
 from doctor.match.explain import explain
 from doctor.match.pack import load_pack
 from doctor.session import DiagnosisSession, Event
 from doctor.session.following import RunWatch
 from doctor.supervisor.care import Intervention, at, intervene
-from doctor.supervisor.child import Child
+from doctor.supervisor.child import Child, Workers
 from doctor.supervisor.rates import STEPS, bearable_rate
 from doctor.supervisor.remedies import BEFORE, Remedy, remedy_for, with_rate
 from doctor.supervisor.screen import Screen
@@ -46,6 +48,7 @@ class Plan:
     auto_fix: bool = False
     unsafe: bool = False
     most_interventions: int = 3
+    workers: int = 1
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Supervisor:
                 config, word, resume = self._intervene(config, *wanted)
                 wanted = self._cure_before(config)
             while True:
-                self._child = Child(word, self.plan.folder.root, resume, self.plan.lang)
+                self._child = self._start(word, resume)
                 wanted = self._attend(watch, config)
                 if wanted is None:
                     break
@@ -97,7 +100,15 @@ class Supervisor:
                 config, word, resume = self._intervene(config, *wanted)
             self._tell(watch.close())
         self.screen.close()
+        if self._child.code != EXIT_OK and self._child.last_words:
+            sys.stderr.write(visible(self._child.last_words) + "\n")
         return self._outcome()
+
+    def _start(self, word: str, resume: Optional[str]) -> Child:
+        root, lang = self.plan.folder.root, self.plan.lang
+        if self.plan.workers > 1:
+            return Workers(word, root, resume, lang, self.plan.workers)
+        return Child(word, root, resume, lang)
 
     def _intervene(
         self, config: RunConfig, finding: Finding, remedy: Remedy, consent: str

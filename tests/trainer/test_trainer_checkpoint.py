@@ -64,6 +64,38 @@ def test_torn_one_is_passed_over(tmp_path: Path, torn: str) -> None:
     assert checkpoints.find(tmp_path).step == 1
 
 
+@pytest.mark.parametrize(
+    ("torn", "why"),
+    [
+        ("model.safetensors", "step-2 model.safetensors has [0-9]+ of [0-9]+ bytes"),
+        ("state.json", "step-2 state.json cannot be read"),
+        ("", "step-2 has no state.json"),
+    ],
+)
+def test_where_all_are_torn_it_is_said_instead_of_beginning_anew(tmp_path: Path, torn: str, why: str) -> None:
+    for step in (1, 2):
+        folder = save(tmp_path, step).path
+        if torn:
+            (folder / torn).write_bytes((folder / torn).read_bytes()[:-5])
+        else:
+            (folder / "state.json").unlink()
+    with pytest.raises(UsageError, match=why) as found:
+        checkpoints.newest(tmp_path)
+    assert "rm -r" in found.value.line("en")
+    assert [item.path.name for item in checkpoints.torn(tmp_path)] == ["step-1", "step-2"]
+
+
+def test_the_newest_of_none_is_none_and_torn_ones_are_told_beside_a_whole_one(tmp_path: Path) -> None:
+    assert checkpoints.newest(tmp_path / "nowhere") is None
+    assert checkpoints.newest(tmp_path) is None
+    save(tmp_path, 1)
+    (save(tmp_path, 2).path / "optimizer.safetensors").unlink()
+    newest = checkpoints.newest(tmp_path)
+    assert newest is not None
+    assert newest.step == 1
+    assert [str(item) for item in checkpoints.torn(tmp_path)] == ["step-2 (has no optimizer.safetensors)"]
+
+
 def test_file_with_the_right_size_and_wrong_bytes_is_one_clear_line(tmp_path: Path) -> None:
     path = save(tmp_path, 1).path / "model.safetensors"
     path.write_bytes(b"\xff" * path.stat().st_size)

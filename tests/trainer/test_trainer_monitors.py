@@ -211,6 +211,24 @@ def test_one_sample_without_labels_may_be_and_no_labels_any_more_may_not() -> No
     assert "labels" in run.kinds
 
 
+def test_four_samples_without_a_label_are_no_chance() -> None:
+    run = Run()
+    run.monitors.batches([batch(0)], per_epoch=9)
+    ids = np.random.default_rng(7).integers(0, 50, (4, 5)).astype(np.int32)
+    run.monitors.batches([Batch(ids, np.full_like(ids, -100), 0, 1)], per_epoch=9)
+    assert run.kinds == ["labels"]
+
+
+@pytest.mark.parametrize("precision", ["O0", "O2"])
+def test_when_all_gradients_are_lost_it_is_said_in_the_same_step(precision: str) -> None:
+    run = Run(mixed_precision=precision)
+    run.monitors.batches([batch(0)], per_epoch=9)
+    run.step()
+    run.monitors.batches([batch(1)], per_epoch=9)
+    run.step(squares=[0.0, 0.0, 0.0])
+    assert "no-gradient" in run.kinds
+
+
 def test_micro_batches_are_summed() -> None:
     parts = [np.array([1.0, 2.0, 3.0]), np.array([0.5, -2.0, 1.0])]
     whole = [parts[0], parts[0] + parts[1]]
