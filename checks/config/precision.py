@@ -18,7 +18,7 @@ from doctor.checks.config.judge import (
     seen,
     shown,
 )
-from doctor.finding import Finding, Severity, Text
+from doctor.finding import Finding, Fix, Severity, Text
 from doctor.plan.names import nearest
 from doctor.plan.plan import Dialect, Plan
 from doctor.plan.value import Value
@@ -117,18 +117,27 @@ def gigabytes(value: Value) -> Optional[float]:
         return None
 
 
+_WHICH_CHIP = Text(
+    "See which it is: a name with 910B has bfloat16. On any other use float16 with a dynamic loss scale.",
+    "查看芯片名称：含 910B 则支持 bfloat16；其他芯片请用 float16 并配动态 loss scale。",
+)
+
+
 @check(
     Rule(
         id="CFG-PRC-002",
         name="bfloat16-on-old-chip",
-        severity=Severity.WARNING,
+        severity=Severity.INFO,
         category="dtype-unsupported-op",
-        title=Text("bfloat16 on a device of {memory}", "在 {memory} 的设备上使用 bfloat16"),
-        why=Text(
-            "First-generation Ascend 910 (32 GB) has no bfloat16 kernels; 910B (64 GB) has.",
-            "第一代昇腾 910（32 GB）没有 bfloat16 算子，910B（64 GB）支持。",
+        title=Text(
+            "bfloat16 on a device of {memory}: not on a first-generation 910",
+            "在 {memory} 的设备上使用 bfloat16：第一代 910 不支持",
         ),
-        fix=Text("Use float16 with a dynamic loss scale there.", "在该芯片上使用 float16 并配动态 loss scale。"),
+        why=Text(
+            "Two chips have 32 GB: the first-generation Ascend 910 has no bfloat16 kernels, the 910B4 (Atlas 800I A2) has.",
+            "32 GB 的芯片有两种：第一代昇腾 910 没有 bfloat16 算子，910B4（Atlas 800I A2）支持。",
+        ),
+        fix=_WHICH_CHIP,
         false_positives=Text(
             "A 64 GB card whose max_device_memory is set low on purpose.", "64 GB 卡上有意把 max_device_memory 设低。"
         ),
@@ -149,8 +158,7 @@ def bfloat_on_old_chip(plan: Plan) -> Iterator[Finding]:
             evidence=seen(
                 plan, value, *([plan.context.max_memory] if plan.context.max_memory.given else []), expected="float16"
             ),
-            fixes=(change(plan, value, "float16"),),
-            severity=None if plan.trains or plan.device_memory is not None else Severity.INFO,
+            fixes=(Fix(_WHICH_CHIP, command="npu-smi info"),),
             memory=f"{written:g} GB",
         )
 

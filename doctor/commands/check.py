@@ -244,7 +244,12 @@ def _facts(judged: list[runner.Judged]) -> dict[str, Any]:
 def _next(judged: list[runner.Judged], findings: tuple[Finding, ...], said: str) -> Optional[str]:
     config = next((item for item in judged if item.family == "config"), None)
     named = shlex.quote(str(config.target)) if config is not None else ""
-    fixable = [f for f in findings if any(fix.edits and fix.applicability != "manual" for fix in f.fixes)]
+    # A note is no reason to change a config that is fine.
+    fixable = [
+        f
+        for f in findings
+        if f.severity.rank >= 1 and any(fix.edits and fix.applicability != "manual" for fix in f.fixes)
+    ]
     if config is not None and fixable:
         unsafe = "" if any(fix.applicability == "safe" for f in fixable for fix in f.fixes) else " --unsafe-fixes"
         return f"doctor check {named}{said} --fix{unsafe}"

@@ -147,3 +147,21 @@ def test_the_next_command_sees_what_this_one_saw(doctor, tmp_path: Path) -> None
     config.write_text((Path(__file__).parents[1] / "benchmarks" / "llama2_7b.yaml").read_text())
     done = doctor("check", str(config), "--devices", "16", "--lang", "en")
     assert done.stdout.splitlines()[-1].endswith(f"Next: doctor check '{config}' --devices 16 --fix --unsafe-fixes")
+
+
+def test_a_note_does_not_send_anyone_to_fix_a_config(doctor, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """A loss scale beside bfloat16 only costs a check a step; the verdict is OK, and the next thing is not to edit."""
+    config = tmp_path / "run.yaml"
+    config.write_text(
+        "model: {type: llama, hidden_size: 64, num_hidden_layers: 1, num_attention_heads: 2, vocab_size: 64}\n"
+        "train_dataset: {data_loader: {type: Generated}, max_length: 16}\n"
+        "training_args: {max_steps: 400, learning_rate: 3.0e-4, compute_dtype: bfloat16, mixed_precision: O2,\n"
+        "  warmup_steps: 20, loss_scale: {type: dynamic, loss_scale_value: 65536}}\n",
+        encoding="utf-8",
+    )
+    done = doctor("check", str(config), "--lang", "en")
+    assert done.returncode == 0, done.stdout
+    assert "info" in done.stdout
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("OK")
+    assert "--fix" not in last
