@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     assert best is not None
     failed = start.error is not None
     if not failed:
-        _write(target, best)
+        _write(target, start, best)
     _finish(args, rows, best, target, failed)
     return EXIT_FINDINGS if failed else EXIT_OK
 
@@ -119,12 +119,11 @@ def _line(row: dict[str, Any]) -> str:
     )
 
 
-def _write(target: Path, best: Measured) -> None:
-    import yaml
-
+def _write(target: Path, start: Measured, best: Measured) -> None:
+    from doctor.supervisor.tune import tuned_text
     from doctor.trainer.runfolder import write_atomically
 
-    text = yaml.safe_dump(best.config.effective(), sort_keys=False, allow_unicode=True)
+    text = tuned_text(start.config, best.config)
     try:
         write_atomically(target, f"# {best.config.source}, tuned: {best.change}\n{text}")
     except OSError as error:

@@ -8,13 +8,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
-import yaml
-
-from doctor.finding import Edit, Finding, plain
-from doctor.plan.edit import edit_text
-from doctor.plan.reader import parse
+from doctor.finding import Finding, plain
+from doctor.supervisor.edits import at, edited
 from doctor.supervisor.remedies import BEST, NEWEST, START, Remedy
 from doctor.trainer import checkpoint as checkpoints
 from doctor.trainer.config import RunConfig, load_config
@@ -47,9 +44,9 @@ def intervene(
     Raises UsageError when the edited config does not read: then nothing was changed.
     """
     path = folder.root / f"config.fix-{number}.yaml"
-    old, new = _edited(config, remedy.edits)
+    old, new = edited(config, remedy.edits)
     write_atomically(path, new)
-    edited = load_config(str(path))
+    changed = load_config(str(path))
     back = _back(folder, _onset(finding), remedy.back)
     removed = checkpoints.discard_after(folder.checkpoints, back.step if back is not None else -1)
     diff = "".join(
@@ -74,7 +71,7 @@ def intervene(
     }
     with folder.interventions.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    return Intervention(number, finding, remedy, edited, path, diff, back)
+    return Intervention(number, finding, remedy, changed, path, diff, back)
 
 
 def _onset(finding: Finding) -> Optional[int]:
@@ -126,42 +123,3 @@ def _losses(folder: RunFolder) -> dict[int, float]:
         if not row.get("evaluation") and isinstance(row.get("loss"), float):
             losses[row["global_step"]] = row["loss"]
     return losses
-
-
-def _edited(config: RunConfig, edits: Mapping[str, Any]) -> tuple[str, str]:
-    """The config's text before and after: its own, with comments and layout, where that can be edited as meant; else the
-    sections written anew."""
-    if config.text is not None:
-        wanted = [Edit(config.source, key, at(config.raw, key), value) for key, value in edits.items()]
-        text = edit_text(config.text, wanted)
-        read = parse(text.encode("utf-8"), Path(config.source)).root.plain()
-        if all(at(read, key) == value for key, value in edits.items()):
-            return config.text, text
-    changed = _copy(config.raw)
-    for key, value in edits.items():
-        *parents, last = key.split(".")
-        section = changed
-        for name in parents:
-            inner = section.get(name)
-            section[name] = inner if isinstance(inner, dict) else {}
-            section = section[name]
-        section[last] = value
-    return _dump(config.raw), _dump(changed)
-
-
-def _dump(raw: Mapping[str, Any]) -> str:
-    return yaml.safe_dump(_copy(raw), sort_keys=False, allow_unicode=True)
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _copy(item) for key, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-def at(raw: Mapping[str, Any], key: str) -> Any:
-    """The value under a dotted key, or None."""
-    here: Any = raw
-    for name in key.split("."):
-        here = here.get(name) if isinstance(here, Mapping) else None
-    return here

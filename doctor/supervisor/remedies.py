@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from doctor.finding import Finding, Text
+from doctor.supervisor.edits import batch_key
 from doctor.trainer.arguments import LossScale
 from doctor.trainer.config import RunConfig
 
@@ -249,17 +250,12 @@ def _smaller_batch(config: RunConfig, finding: Finding) -> Optional[Remedy]:
     if args.per_device_train_batch_size % 2:
         return None
     half, twice = args.per_device_train_batch_size // 2, args.gradient_accumulation_steps * 2
-    where = (
-        "train_dataset.batch_size"
-        if config.dataset.batch_size
-        else "training_args." + config.spelled("per_device_train_batch_size")
-    )
     return Remedy(
         Text(
             f"Batch {half} with {twice} accumulation steps: the same global batch, half the activations.",
             f"batch {half}、累积 {twice} 步：全局 batch 不变，激活值减半。",
         ),
-        {where: half, "training_args.gradient_accumulation_steps": twice},
+        {batch_key(config): half, "training_args.gradient_accumulation_steps": twice},
         safe=True,
         back=NEWEST,
     )

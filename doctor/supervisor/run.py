@@ -21,8 +21,9 @@ from doctor.match.explain import explain
 from doctor.match.pack import load_pack
 from doctor.session import DiagnosisSession, Event
 from doctor.session.following import RunWatch
-from doctor.supervisor.care import Intervention, at, intervene
+from doctor.supervisor.care import Intervention, intervene
 from doctor.supervisor.child import Child, Workers
+from doctor.supervisor.edits import at
 from doctor.supervisor.rates import STEPS, bearable_rate
 from doctor.supervisor.remedies import BEFORE, Remedy, remedy_for, with_rate
 from doctor.supervisor.screen import Screen

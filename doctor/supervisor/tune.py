@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
 
+import yaml
+
+from doctor.supervisor.edits import batch_key, edited
 from doctor.supervisor.trial import TrialFailed, trial
 from doctor.trainer import runtime
 from doctor.trainer.arguments import TrainingArguments
@@ -96,6 +99,28 @@ def tune(config: RunConfig, steps: int, precision: bool) -> Iterator[Measured]:
                     found = replace(found, kept=True)
                     best = found
             yield found
+
+
+def tuned_text(start: RunConfig, best: RunConfig) -> str:
+    """The config that was given, comments and all, with the settings of the best one; one that is not ours is written anew."""
+    if start.text is None:
+        return yaml.safe_dump(best.effective(), sort_keys=False, allow_unicode=True)
+    wanted = {
+        batch_key(start): (
+            start.args.per_device_train_batch_size,
+            best.args.per_device_train_batch_size,
+        ),
+        "train_dataset.num_parallel_workers": (
+            start.dataset.num_parallel_workers,
+            best.dataset.num_parallel_workers,
+        ),
+    }
+    for name in ("gradient_accumulation_steps", "recompute", "mixed_precision", "compute_dtype"):
+        wanted[f"training_args.{start.spelled(name)}"] = (getattr(start.args, name), getattr(best.args, name))
+    edits = {key: new for key, (old, new) in wanted.items() if old != new}
+    if "mixed_precision" in {key.rsplit(".", 1)[-1] for key in edits} and start.said("loss_scale") is not None:
+        edits[f"training_args.{start.spelled('loss_scale')}"] = None
+    return edited(start, edits)[1]
 
 
 def _key(config: RunConfig) -> dict[str, Any]:

@@ -91,3 +91,19 @@ def test_tune_for_real(tmp_path: Path) -> None:
     again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert (again.returncode, again.stdout) == (2, "")
     assert "run.tuned.yaml is there already" in again.stderr
+
+
+def test_the_best_config_is_the_one_given_with_its_comments(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, by_batch)
+    text = (
+        "# tried on two cores\nmodel: llama  # the family\ntraining_args:\n  batch_size: 4   # by its other name\n"
+        "  gradient_accumulation_steps: 4\n  mixed_precision: O0 # exact\n"
+    )
+    start, *more = list(tune(parse_config(text.encode(), "x.yaml", "x"), 8, precision=True))
+    best = [row for row in (start, *more) if row.kept][-1]
+    written = tuning.tuned_text(start.config, best.config)
+    assert written == text.replace("batch_size: 4 ", "batch_size: 8 ").replace("steps: 4", "steps: 2").replace(
+        "O0", "O2"
+    )
+    assert parse_config(written.encode(), "y.yaml", "y").args == best.config.args
+    assert tuning.tuned_text(start.config, start.config) == text
