@@ -11,7 +11,7 @@ from doctor.detect.facts import RunFacts
 def detectors(facts: Optional[RunFacts] = None) -> list[Detector]:
     """The detectors for the stream of one rank, in the order in which they are to be fed. `facts` may be filled
     in later; each stream needs a list of its own."""
-    from doctor.detect import finite, flat, gradient, jump, low, pace, rate, rise, scale, swing
+    from doctor.detect import finite, flat, gradient, jump, low, pace, plateau, rate, rise, scale, swing
     from doctor.detect.level import LossLevel
 
     known = facts if facts is not None else RunFacts()
@@ -25,6 +25,7 @@ def detectors(facts: Optional[RunFacts] = None) -> list[Detector]:
         flat.LossZero(known),
         flat.LossConstant(),
         flat.LossNeverFalls(level, known),
+        plateau.LossPlateau(level, known),
         swing.LossSwings(level),
         low.LossTooLow(level, known),
         low.FirstLoss(known),

@@ -213,7 +213,7 @@ class LossNeverFalls(Detector):
                 ("value", number(mean(self.level.recent(16)))),
                 ("steps", self.level.count),
                 ("step", "?" if metric.at is None else metric.at),
-                ("lr", number(metric.lr)),
+                *((("lr", number(metric.lr)),) if metric.lr is not None else ()),
                 ("vocabulary", vocabulary),
             ),
             severity,

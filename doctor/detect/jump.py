@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Optional
@@ -23,7 +24,8 @@ LEAST_RISE = 1.03
 #: one step alone counts when it is as far out as no batch is
 SIGMAS_ALONE = 30.0
 RISE_ALONE = 1.7
-#: and so does one that is this many times the level, with fewer; hard batches of the public runs reach 1.9
+#: and so does one that is this many times the level, with fewer; hard batches of the public runs reach 1.9. These sigmas
+#: are those of the logarithm: where batches are small and the noise is large, high losses are far more frequent than low ones
 SIGMAS_TOWER, RISE_TOWER = 7.0, 2.3
 WINDOW = 32
 #: the first steps of a run swing; healthy runs have doubled their loss at step 2
@@ -63,7 +65,7 @@ class LossJump(Detector):
 
     def feed(self, metric: Metric) -> Sequence[Alarm]:
         level = self.level
-        if not level.fresh:
+        if not level.fresh or level.signed:
             return QUIET
         value = level.value
         if self.first is not None:
@@ -89,10 +91,13 @@ class LossJump(Detector):
         if distance <= BELONGS:
             self._accept(value)
         alone = distance > SIGMAS_ALONE and value > RISE_ALONE * self.middle
-        alone = alone or (distance > SIGMAS_TOWER and value > RISE_TOWER * self.middle)
+        alone = alone or (value > RISE_TOWER * self.middle and self._stands_out(value))
         if not alone and (self.total < ENOUGH - 1e-9 or not self._risen()):
             return QUIET
         return self._open()
+
+    def _stands_out(self, value: float) -> bool:
+        return math.log(value / self.middle) > SIGMAS_TOWER * self.sigma / self.middle
 
     def _wild(self, value: float) -> bool:
         return self.level.count > 3 and value > WILD_START * self.level.start >= WILD_START * UNTRAINED

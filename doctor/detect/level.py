@@ -33,6 +33,8 @@ class LossLevel(Detector):
         self.sigma = 0.0
         #: a jump is under observation: slower detectors wait for what comes of it
         self.jumping = False
+        #: losses of either sign, as policy gradients have: they measure no fit, and nothing follows from how high they are
+        self.signed = False
 
     def feed(self, metric: Metric) -> Sequence[Alarm]:
         loss = metric.loss
@@ -42,6 +44,8 @@ class LossLevel(Detector):
         self.fresh = True
         self.value = loss
         self.count += 1
+        if loss < 0:
+            self.signed = True
         if len(self.first) < START:
             self.first.append(loss)
         self.window.append(loss)

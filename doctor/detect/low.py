@@ -11,7 +11,7 @@ from doctor.detect.facts import KNOWN_VOCABULARIES, RunFacts
 from doctor.detect.flat import FIRST_STEPS, UNTRAINED
 from doctor.detect.level import LossLevel
 from doctor.detect.window import mean
-from doctor.finding import Severity
+from doctor.finding import Severity, Text
 from doctor.records.record import Metric
 
 #: text has entropy: no language model gets near zero on text that it has not seen
@@ -22,11 +22,14 @@ SOON, TOO_LOW_SOON = 400, 0.22
 #: curves that begin below this may be classifiers, which do reach zero
 LANGUAGE = 2.5
 WINDOW = 16
+#: passes over the data after which small data are known by heart: to be told, and no fault of the labels
+BY_HEART = 4
 
 
 class LossTooLow(Detector):
     """RUN-LOSS-009: the mean of 16 steps is below 6 % of where the curve began, or within the first 400 steps of an
-    untrained model below 22 %."""
+    untrained model below 22 %. Only information once every sample was seen several times: a model that is to learn a
+    handful of samples by heart is a common test of a set-up."""
 
     rules = ("RUN-LOSS-009",)
 
@@ -71,8 +74,28 @@ class LossTooLow(Detector):
                 ("before", number(start)),
                 ("steps", level.count),
             ),
+            *self._by_heart(metric, average, start),
         )
         return (self.opened,)
+
+    @staticmethod
+    def _by_heart(
+        metric: Metric, average: float, start: float
+    ) -> tuple[Optional[Severity], Optional[float], Optional[Text]]:
+        """Severity, confidence and message where the data were gone through often enough; else those of the rule."""
+        passes = metric.epoch or 0.0
+        if passes < BY_HEART:
+            return None, None, None
+        fell, times = f"{number(start)} -> {number(average)}", f"{passes:.0f}"
+        return (
+            Severity.INFO,
+            0.7,
+            Text(
+                f"It fell ({fell}) while every sample was seen about {times} times: the model knows these data by heart. As a "
+                "test of the set-up that is what it should do; what it has learnt shows only on data that it has not seen.",
+                f"损失 {fell}，每个样本已看过约 {times} 遍：模型把这些数据背下来了。若只是验证流程，这正是预期结果；真实效果只能在未见过的数据上看出。",
+            ),
+        )
 
 
 class FirstLoss(Detector):

@@ -22,6 +22,11 @@ UNSTEADY = 0.35
 SLOWER, SLOW_SECONDS = 1.5, 60.0
 TWICE, TWICE_SECONDS = 2.0, 20.0
 MUCH_SLOWER, MUCH_SLOWER_SECONDS = 2.5, 4.0
+#: what a step counts where only a throughput is printed
+UNKNOWN_SECONDS = 0.5
+#: more work in a step is no slowness: where both are printed, the throughput must have fallen by as much as the time has
+#: grown, to this power
+FELL_TOO = 0.5
 
 
 class StepTime(Detector):
@@ -37,6 +42,9 @@ class StepTime(Detector):
         self.spread = 0.0
         self.limit = float("inf")
         self.recent: deque[float] = deque(maxlen=WINDOW)
+        #: throughputs of the base and of the last steps, where they are printed beside the times
+        self.base_rates: list[float] = []
+        self.rates: deque[float] = deque(maxlen=WINDOW)
         self.slow_since: Optional[Metric] = None
         self.slow_seconds = 0.0
         self.opened: Optional[Alarm] = None
@@ -54,17 +62,21 @@ class StepTime(Detector):
             return QUIET
         if not self.pace:
             self.base.append(value)
+            if metric.throughput:
+                self.base_rates.append(metric.throughput)
             if len(self.base) == BASE:
                 self._settle()
             return QUIET
         self.recent.append(value)
+        if metric.throughput:
+            self.rates.append(metric.throughput)
         if value <= self.limit:
             if self.slow_since is None:
                 return QUIET
         elif self.slow_since is None:
             self.slow_since, self.slow_seconds = metric, 0.0
         if value > self.limit:
-            self.slow_seconds += value / 1000.0
+            self.slow_seconds += value / 1000.0 if metric.step_time_ms is not None else UNKNOWN_SECONDS
         return self._judge(metric, value)
 
     def _settle(self) -> None:
@@ -73,6 +85,12 @@ class StepTime(Detector):
         self.pace = median(sorted(self.base)[: BASE // 2 + 1])
         self.spread = median([abs(item - middle) for item in self.base]) / middle
         self.limit = self.pace * (1 + max(0.25, 4 * self.spread))
+
+    def _more_work(self, ratio: float) -> bool:
+        """Whether steps take longer because there is more in them: longer sequences, larger batches."""
+        if len(self.base_rates) < BASE // 2 or len(self.rates) < WINDOW // 2:
+            return False
+        return median(self.base_rates) < ratio**FELL_TOO * median(list(self.rates))
 
     def _judge(self, metric: Metric, value: float) -> Sequence[Alarm]:
         middle = median(list(self.recent))
@@ -92,7 +110,7 @@ class StepTime(Detector):
         long = ratio >= SLOWER and self.slow_seconds >= SLOW_SECONDS
         long = long or (ratio >= TWICE and self.slow_seconds >= TWICE_SECONDS)
         strong = ratio >= MUCH_SLOWER and self.slow_seconds >= MUCH_SLOWER_SECONDS
-        if self.spread > UNSTEADY or ratio < bound or not (long or strong):
+        if self.spread > UNSTEADY or ratio < bound or not (long or strong) or self._more_work(ratio):
             return QUIET
         timed = metric.step_time_ms is not None
         first = self.slow_since

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from collections.abc import Sequence
 from typing import Optional
@@ -35,6 +36,10 @@ RISING = 12
 AGAIN, CLIMBS = 1.5, 3
 
 
+#: a rate printed with an exponent keeps its digits however small it gets
+_EXPONENT = re.compile(r"(?:lr|rate)\W{1,4}\d(?:\.\d+)?[eE]-")
+
+
 class LearningRate(Detector):
     """RUN-LR-001 zero, RUN-LR-002 jumped up, RUN-LR-003 not warmed up, RUN-LR-004 started anew, RUN-LR-005 runs away,
     RUN-LR-006 far below the configured one when the warm-up is over.
@@ -62,8 +67,9 @@ class LearningRate(Detector):
         #: the rate before it last fell
         self.before = 0.0
         self.zeros: list[Metric] = []
-        #: the last rate before the zeros
+        #: the last rate before the zeros, and its line
         self.before_zero = 0.0
+        self.line_before = ""
         self.count = 0
         self.losses: deque[float] = deque(maxlen=8)
         self.start_losses: list[float] = []
@@ -112,6 +118,7 @@ class LearningRate(Detector):
             return QUIET
         if not self.zeros:
             self.before_zero = max(self.rate, 0.0)
+            self.line_before = self.last.text if self.last is not None else ""
         self.zeros.append(metric)
         first = self.zeros[0]
         count = len(self.zeros)
@@ -119,7 +126,7 @@ class LearningRate(Detector):
             total = _announced(metric)
             at_end = total is not None and first.at is not None and first.at > (1 - TAIL) * total
             # Printed with few decimals a small rate is zero; the one shown before it is then a single unit.
-            unit = f"{self.before_zero:e}".startswith("1.000000")
+            unit = f"{self.before_zero:e}".startswith("1.000000") and not _EXPONENT.search(self.line_before)
             rounded = unit and (self.before_zero < 0.5 * self.peak or self.before_zero <= ROUNDED)
             if count < ZEROS or at_end or rounded:
                 return QUIET

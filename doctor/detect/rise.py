@@ -72,7 +72,7 @@ class LossRise(Detector):
 
     def feed(self, metric: Metric) -> Sequence[Alarm]:
         level = self.level
-        if not level.fresh:
+        if not level.fresh or level.signed:
             return QUIET
         if level.count == 1:
             self.begin = metric.at

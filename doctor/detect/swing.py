@@ -54,7 +54,13 @@ class LossSwings(Detector):
     def feed(self, metric: Metric) -> Sequence[Alarm]:
         level = self.level
         late = level.count > 10 * WINDOW
-        if not level.fresh or level.count & (15 if late else 7) or level.count < 40 or level.middle <= 0:
+        if (
+            not level.fresh
+            or level.count & (15 if late else 7)
+            or level.count < 40
+            or level.middle <= 0
+            or level.signed
+        ):
             return QUIET
         # Near zero every batch is a large multiple of the last: that is memorising, not swinging.
         if level.middle < 0.2 * level.start:

@@ -37,6 +37,41 @@ def warm(steps: int, peak: float = 1e-3, warmup: int = 10) -> list[float]:
 
 
 class TestLoss:
+    def test_standing_still_half_way_down(self) -> None:
+        rng = random.Random(3)
+        stuck = [max(6.8, 11 - step / 8) * (1 + rng.gauss(0, 0.008)) for step in range(700)]
+        up, decayed = [3e-4] * 700, [3e-4 * 0.99**step for step in range(700)]
+        assert rules(stuck, lr=up) == ["RUN-LOSS-010"]
+        assert rules(stuck, lr=decayed) == []  # a rate that is gone moves nothing
+        assert rules(stuck[:300], lr=up[:300]) == []  # too early to say
+        slow = [loss - 0.8 * step / 700 for step, loss in enumerate(stuck)]
+        assert rules(slow, lr=up) == []  # it moves
+        assert rules([loss - 5 for loss in stuck], lr=up) == []  # where text ends
+        assert "RUN-LOSS-010" not in rules(stuck, RunFacts(loads_weights=True), lr=up)
+        assert rules([*stuck, *(6.8 - step / 50 for step in range(60))], lr=[3e-4] * 760) == ["RUN-LOSS-010"]
+
+    def test_losses_of_either_sign_measure_no_fit(self) -> None:
+        """Policy gradients: round zero, in waves, with single ones far out."""
+        rng = random.Random(8)
+        losses = [
+            0.02 * math.sin(step / 2) + rng.gauss(0, 0.01) + (0.9 if step % 60 == 59 else 0) for step in range(300)
+        ]
+        assert rules(losses) == []
+
+    def test_small_data_learnt_by_heart_are_no_fault(self) -> None:
+        losses = [max(0.01, 9.0 * 0.9**step) for step in range(120)]
+        found = drive(from_losses(losses, epoch=[1.0 + step // 4 for step in range(120)]), detectors())
+        told = [alarm for alarm in found if alarm.rule == "RUN-LOSS-009"]
+        assert [str(alarm.severity and alarm.severity.value) for alarm in told] == ["info"]
+        assert told[0].message is not None and "by heart" in told[0].message.en and "背" in told[0].message.zh
+
+    def test_a_high_batch_in_large_noise_is_no_jump(self) -> None:
+        """The noise of small batches is that of a logarithm: 2.4 times the level is four of its sigmas here."""
+        rng = random.Random(5)
+        losses = [0.8 * math.exp(rng.gauss(0, 0.2)) for step in range(200)]
+        losses[120] = 0.8 * 2.4
+        assert rules(losses) == []
+
     def test_a_curve_that_falls_is_silent(self) -> None:
         for seed in range(20):
             assert rules(falling(300, seed), lr=warm(300)) == []
@@ -229,6 +264,12 @@ class TestRate:
     def test_a_schedule_that_starts_again(self) -> None:
         assert rules(falling(200), lr=[*warm(120), *warm(80)]) == ["RUN-LR-004"]
 
+    def test_zero_after_a_rate_that_is_one_unit(self) -> None:
+        rates = [*[1e-5] * 60, *[0.0] * 40]
+        assert "RUN-LR-001" not in rules(falling(100), lr=rates)  # 0.00001 and 0.00000 may be rounded
+        line = '{"step": 1, "lr": 1e-05}'
+        assert "RUN-LR-001" in rules(falling(100), lr=rates, text=[line] * 100)
+
     def test_running_away(self) -> None:
         rates = [*warm(60), *[1e-3 * 1.03**step for step in range(80)]]
         assert "RUN-LR-005" in rules(falling(140), lr=rates)
@@ -251,8 +292,15 @@ class TestPace:
 
     def test_throughput_where_there_is_no_time(self) -> None:
         rates = [2000.0 + step % 7 for step in range(60)] + [600.0] * 60
-        assert rules(falling(120), throughput=rates) == []  # 16 short steps prove nothing
+        assert rules(falling(72), throughput=rates[:72]) == []  # a dozen steps prove nothing
+        assert rules(falling(120), throughput=rates) == ["RUN-TIME-005"]
         assert rules(falling(120), throughput=[rate / 2000 for rate in rates]) == ["RUN-TIME-005"]
+
+    def test_more_work_in_a_step_is_not_slower(self) -> None:
+        times = [60_000.0] + [3500.0 + step % 9 for step in range(60)] + [7000.0 + step % 9 for step in range(60)]
+        assert rules(falling(121), step_time_ms=times, throughput=[150.0 + step % 3 for step in range(121)]) == []
+        rates = [5e5 / time for time in times]
+        assert rules(falling(121), step_time_ms=times, throughput=rates) == ["RUN-TIME-001"]
 
     def test_waiting_for_data(self) -> None:
         waits = [2.0] * 40 + [700.0] * 40
