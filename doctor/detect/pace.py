@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Optional
@@ -24,9 +25,6 @@ TWICE, TWICE_SECONDS = 2.0, 20.0
 MUCH_SLOWER, MUCH_SLOWER_SECONDS = 2.5, 4.0
 #: what a step counts where only a throughput is printed
 UNKNOWN_SECONDS = 0.5
-#: more work in a step is no slowness: where both are printed, the throughput must have fallen by as much as the time has
-#: grown, to this power
-FELL_TOO = 0.5
 
 
 class StepTime(Detector):
@@ -87,10 +85,11 @@ class StepTime(Detector):
         self.limit = self.pace * (1 + max(0.25, 4 * self.spread))
 
     def _more_work(self, ratio: float) -> bool:
-        """Whether steps take longer because there is more in them: longer sequences, larger batches."""
+        """Whether steps take longer because there is more in them: longer sequences, larger batches. The throughput has then
+        fallen by less than half of what the time has grown (of their logarithms)."""
         if len(self.base_rates) < BASE // 2 or len(self.rates) < WINDOW // 2:
             return False
-        return median(self.base_rates) < ratio**FELL_TOO * median(list(self.rates))
+        return median(self.base_rates) < math.sqrt(ratio) * median(list(self.rates))
 
     def _judge(self, metric: Metric, value: float) -> Sequence[Alarm]:
         middle = median(list(self.recent))
