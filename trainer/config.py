@@ -14,7 +14,7 @@ from doctor.plan.reader import Document, parse, read_document
 from doctor.trainer.arguments import TrainingArguments
 from doctor.trainer.data.settings import DatasetSettings
 from doctor.trainer.fields import Choice, Place, nearest, unknown_key, wrong
-from doctor.trainer.mindformers import is_mindformers, translate
+from doctor.trainer.mindformers import is_mindformers, of_another_model, refuse_others, translate
 from doctor.trainer.models.config import ModelConfig
 from doctor.trainer.models.families import named
 
@@ -123,6 +123,7 @@ def _from_document(document: Document, source: str, name: str) -> RunConfig:
                 ),
                 rule=_RULES_OF_PROBLEMS[problem.kind],
             )
+    refuse_others(document.root, raw, source)
     lines = {item.key: (item.named or item.location).line or 0 for item in document.root.walk()}
     config = build_config(raw, Place(source, "", lines), name)
     return config if is_mindformers(raw) else replace(config, text=document.text)
@@ -132,7 +133,10 @@ def build_config(raw: Mapping[str, Any], place: Place, name: str) -> RunConfig:
     """The config of sections that are read already, ours or MindFormers'. Raises UsageError."""
     if is_mindformers(raw):
         translated, left_out = translate(raw)
-        return replace(build_config(translated, place, name), left_out=left_out)
+        try:
+            return replace(build_config(translated, place, name), left_out=left_out)
+        except UsageError as error:
+            raise of_another_model(error, translated, place) from None
     for key, value in raw.items():
         if key not in SECTIONS:
             raise unknown_key(place.at(str(key)), str(key), SECTIONS)

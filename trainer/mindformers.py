@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from doctor.errors import UsageError
+from doctor.finding import Text
+from doctor.plan.dialect import dialect_of
+from doctor.plan.plan import Dialect
+from doctor.plan.value import Value
 from doctor.trainer.data.settings import FOREIGN
+from doctor.trainer.fields import Place
 from doctor.trainer.models.config import ModelConfig
 
 #: a file is MindFormers' when it has one of these and none of our own
@@ -41,11 +47,81 @@ _ARGUMENTS: Mapping[str, str] = {
 _MODEL_EXTRA = ("multiple_of", "ffn_dim_multiplier", "compute_dtype", "rotary_dtype", "type")
 _SCHEDULES = ("CosineWithWarmUpLR", "LinearWithWarmUpLR", "ConstantWarmUpLR")
 _LOADERS = ("MindDataset",)
+_OF_THE_MODEL = ("moe_config", "pet_config", "mtp_depth", "multi_latent_attention")
 _RECOMPUTE = ("recompute", "select_recompute")
 
 
 def is_mindformers(raw: Mapping[str, Any]) -> bool:
     return "training_args" not in raw and any(mark in raw for mark in MARKS)
+
+
+#: what our own files have and nobody else's
+_OURS = frozenset(("training_args", "versions"))
+_SHARED = frozenset(("model", "trainer", "train_dataset", "eval_dataset"))
+
+
+def refuse_others(root: Value, raw: Mapping[str, Any], source: str) -> None:
+    """Raises UsageError for a file that another program reads and that cannot be translated: a misspelt setting of ours is
+    the least that is wrong with it."""
+    keys = frozenset(str(key) for key in raw)
+    dialect = dialect_of(root)
+    foreign = sorted(keys - _OURS - _SHARED)
+    if is_mindformers(raw) or keys & _OURS or len(foreign) < 2 or isinstance(raw.get("model"), str):
+        return  # ours, at most with a section misspelt
+    if dialect is Dialect.PYNATIVE:
+        what = Text(
+            "a PyNative config of MindFormers, which this trainer does not translate",
+            "这是 MindFormers 的 PyNative 配置，本训练器不做转换",
+        )
+    elif "base_config" in keys:
+        what = Text(
+            "a config of MindFormers 0.3 that is put together from other files (base_config)",
+            "这是由其他文件拼成的 MindFormers 0.3 配置（base_config）",
+        )
+    elif dialect in (Dialect.LEGACY, Dialect.MCORE):
+        what = Text(
+            f"a MindFormers config that trains nothing: it has no {', '.join(MARKS[:2])}",
+            f"这是不用于训练的 MindFormers 配置：没有 {'、'.join(MARKS[:2])}",
+        )
+    elif dialect is Dialect.HUGGINGFACE:
+        what = Text("the config.json of a Hugging Face model", "这是 Hugging Face 模型的 config.json")
+    elif keys & _SHARED:
+        return
+    else:
+        listed = ", ".join(foreign[:4])
+        what = Text(f"no training config: its sections are {listed}", f"这不是训练配置：其中的段为 {listed}")
+    raise UsageError(
+        Text(f"{source}: {what.en}.", f"{source}：{what.zh}。"),
+        Text(
+            "A config of this trainer has model, train_dataset and training_args: doctor train --help. To have yours checked: "
+            f"doctor check {source}",
+            "训练器的配置包含 model、train_dataset 与 training_args：doctor train --help。检查该文件："
+            f"doctor check {source}",
+        ),
+        "CFG-KEY-019" if "model" not in keys else None,
+    )
+
+
+def of_another_model(error: UsageError, translated: Mapping[str, Any], place: Place) -> UsageError:
+    """The error itself, or, where the model of a MindFormers file is none of ours, one that does not guess at its name."""
+    name = (translated.get("model") or {}).get("type")
+    if error.rule not in ("CFG-REG-001", "CFG-KEY-019"):
+        return error
+    from doctor.trainer.models.families import families
+
+    ours = ", ".join(families())
+    what = Text(f"the model is {name}", f"模型为 {name}") if name else Text("it names no model", "未指定模型")
+    return UsageError(
+        Text(
+            f"{place.source}: {what.en}; this trainer has decoders of the families {ours}.",
+            f"{place.source}：{what.zh}；本训练器只有这些系列的解码器：{ours}。",
+        ),
+        Text(
+            f"Train it with MindFormers. To have the config checked: doctor check {place.source}",
+            f"请用 MindFormers 训练。检查该配置：doctor check {place.source}",
+        ),
+        error.rule,
+    )
 
 
 def translate(raw: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -75,7 +151,11 @@ def translate(raw: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         "parallel_config",
         "optimizer",
     }
+    if (_at(raw, "moe_config.expert_num") or 1) == 1:
+        used.add("moe_config")  # stands in every file
     left_out += sorted(str(key) for key in raw if key not in used)
+    # First what makes another model of it.
+    left_out.sort(key=lambda name: name.rsplit(".", 1)[-1] not in _OF_THE_MODEL)
     sections: dict[str, Any] = {
         "model": model,
         "trainer": {"load_checkpoint": raw.get("load_checkpoint") or None},

@@ -12,6 +12,8 @@ from doctor.trainer.data.settings import FOREIGN, DatasetSettings, Source
 from doctor.trainer.data.tokenizer import load_tokenizer
 from doctor.trainer.models.config import ModelConfig
 
+#: settings that are named before the rest is only counted
+_NAMED = 6
 LAYERS, HEAD, LENGTH, BATCH, ACCUMULATION, VOCABULARY = 2, 16, 64, 2, 2, 512
 
 
@@ -29,6 +31,16 @@ def shrink(config: RunConfig, steps: int, save_steps: int) -> Shrunk:
     dataset = _dataset(config, untried)
     model = _model(config.model, _vocabulary(config, dataset))
     args = _arguments(config.args, steps, save_steps, untried)
+    if config.left_out:
+        # Experts, adapters and callbacks of a MindFormers file, say: what passes without them has not passed with them.
+        listed = ", ".join(config.left_out[:_NAMED])
+        more = len(config.left_out) - _NAMED
+        untried.append(
+            Text(
+                f"settings that this trainer has not: {listed}" + (f" and {more} more" if more > 0 else ""),
+                f"本训练器没有的设置：{listed}" + (f" 等，另有 {more} 项" if more > 0 else ""),
+            )
+        )
     if config.load_checkpoint:
         untried.append(
             Text(
@@ -85,6 +97,11 @@ def _dataset(config: RunConfig, untried: list[Text]) -> DatasetSettings:
                 f"data: {loader.field} is not read here; generated data are used",
                 f"数据：此处不读取 {loader.field}，改用生成的数据",
             )
+        )
+        loader = Source()
+    if loader.type != "Generated" and not loader.dataset_dir:
+        untried.append(
+            Text("data: no data set is named; generated data are used", "数据：没有指定数据集，改用生成的数据")
         )
         loader = Source()
     gone = [path for path in loader.dataset_dir if not Path(path).exists()]

@@ -111,8 +111,67 @@ def test_what_a_smoke_test_cannot_try_is_said(tmp_path: Path) -> None:
     assert shrunk.config.args.dtype == "float32"
 
 
+def test_an_official_yaml_whose_data_set_is_still_to_be_named_is_tried_on_generated_data() -> None:
+    config = parse_config(THEIRS.replace('dataset_dir: "wiki.mindrecord"', 'dataset_dir: ""').encode(), "x.yaml", "x")
+    shrunk = shrink(config, 6, 3)
+    assert shrunk.config.dataset.data_loader.type == "Generated"
+    assert any("no data set is named" in note.en for note in shrunk.untried)
+
+
 def test_official_yaml_of_the_shared_tool(shared: Path) -> None:
     config = load_config(str(shared / "tools" / "mindformers-on-cpu" / "tiny_llama.yaml"))
     assert (config.model.hidden_size, config.model.kv_heads, config.model.ffn) == (128, 2, 352)
     assert (config.args.learning_rate, config.args.warmup_steps, config.args.save_steps) == (1e-3, 5, 30)
     assert config.args.dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("seed: 0\nrun_mode: predict\ncontext: {mode: 0}\nparallel_config: {data_parallel: 8}\n", "trains nothing"),
+        ("base_config: ['./__base__.yaml']\nseed: 0\nrunner_config: {epochs: 1}\n", "MindFormers"),
+        (
+            "training: {steps: 10, local_batch_size: 1}\nparallelism: {data_parallel: 2}\nmodel: {pretrained_model_dir: x}\n",
+            "PyNative",
+        ),
+        ("architectures: [LlamaForCausalLM]\nmodel_type: llama\nhidden_size: 64\n", "Hugging Face"),
+        (
+            "services: {web: {image: nginx}}\nvolumes: {data: {}}\n",
+            "no training config: its sections are services, volumes",
+        ),
+    ],
+)
+def test_a_file_of_another_program_is_told_as_that_and_not_as_a_misspelt_setting(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as found:
+        parse_config(text.encode(), "x.yaml", "x")
+    line = found.value.line("en")
+    assert said in line
+    assert "Did you mean" not in line
+    assert "doctor check x.yaml" in line
+
+
+def test_a_misspelt_section_of_ours_is_still_a_slip() -> None:
+    with pytest.raises(UsageError, match="train_dataste is not a known setting") as found:
+        parse_config(b"model: llama\ntrain_dataste: {max_length: 8}\n", "x.yaml", "x")
+    assert "train_dataset" in found.value.line("en")
+
+
+def test_a_model_that_is_no_decoder_of_ours_is_not_guessed_at() -> None:
+    text = "runner_config: {epochs: 1}\nmodel: {arch: {type: CLIPModel}, model_config: {type: CLIPConfig}}\n"
+    with pytest.raises(UsageError, match="the model is CLIPModel; this trainer has decoders of the families") as found:
+        parse_config(text.encode(), "x.yaml", "x")
+    assert "Did you mean" not in found.value.line("en")
+
+
+def test_experts_and_adapters_are_named_first_among_what_a_smoke_test_leaves_out() -> None:
+    text = (
+        "runner_config: {epochs: 1}\nauto_tune: False\nmoe_config: {expert_num: 8}\n"
+        "model: {arch: {type: LlamaForCausalLM}, model_config: {hidden_size: 64, num_layers: 1, num_heads: 2,\n"
+        "  vocab_size: 99, seq_length: 16, use_past: False, pet_config: {pet_type: lora}}}\n"
+    )
+    config = parse_config(text.encode(), "x.yaml", "x")
+    assert set(config.left_out[:2]) == {"moe_config", "model.model_config.pet_config"}
+    untried = [note.en for note in shrink(config, 6, 3).untried]
+    assert any("moe_config" in note and "pet_config" in note for note in untried)
+    one = parse_config(text.replace("expert_num: 8", "expert_num: 1").encode(), "x.yaml", "x")
+    assert "moe_config" not in one.left_out

@@ -47,11 +47,16 @@ def named(name: str, place: Place) -> ModelConfig:
     """The config of a family, an alias or an architecture name. Raises UsageError with the nearest known name."""
     entry = _ENTRIES.get(_key(name))
     if entry is None:
-        families = ", ".join(sorted({item.config.family for item in _ENTRIES.values()}))
-        hint = nearest(_key(name), _ENTRIES) or Text(f"Families: {families}.", f"可用系列：{families}。")
+        listed = ", ".join(families())
+        hint = nearest(_key(name), _ENTRIES) or Text(f"Families: {listed}.", f"可用系列：{listed}。")
         words = Text(f"{place}: there is no model {name!r}.", f"{place}：没有名为 {name!r} 的模型。")
         raise UsageError(words, hint, "CFG-REG-001")
     return entry.config
+
+
+def families() -> list[str]:
+    """The families there are, sorted."""
+    return sorted({item.config.family for item in _ENTRIES.values()})
 
 
 def _key(name: str) -> str:
