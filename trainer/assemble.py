@@ -90,10 +90,10 @@ def train(
     except BaseException as error:
         if isinstance(error, UsageError) and not under_way:
             # Refused: the one line is for whoever started it. In the log it would be diagnosed as a failed run.
-            end("failed", 2, last, reason=str(error))
+            end("failed", 2, last, reason=str(error), rule=error.rule)
         elif isinstance(error, UsageError):
             journal.say(str(error), "ERROR")
-            end("failed", 1, last, reason=str(error))
+            end("failed", 1, last, reason=str(error), rule=error.rule)
             raise RunFailed(error.what, error.hint, error.rule) from None
         else:
             end("failed", 1, last, reason=f"{type(error).__name__}: {error}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from doctor.finding import Text
-from doctor.trainer.arguments import TrainingArguments
+from doctor.trainer.arguments import LossScale, TrainingArguments
 from doctor.trainer.config import RunConfig
 from doctor.trainer.data.settings import FOREIGN, DatasetSettings, Source
 from doctor.trainer.data.tokenizer import load_tokenizer
@@ -126,6 +126,10 @@ def _arguments(args: TrainingArguments, steps: int, save_steps: int, untried: li
     recompute = args.recompute
     if isinstance(recompute, tuple):
         recompute = tuple(layer for layer in recompute if layer < LAYERS)
+    scale = args.loss_scale
+    if scale is not None and scale.dynamic and scale.value > LossScale.value:
+        # MindFormers begins at 2^32 and drops a step for each halving: of a few steps none would be left.
+        scale = replace(scale, value=LossScale.value)
     warmup = min(args.warmup_steps, 1) if args.warmup_steps else 0
     return replace(
         args,
@@ -136,6 +140,7 @@ def _arguments(args: TrainingArguments, steps: int, save_steps: int, untried: li
         gradient_accumulation_steps=min(args.gradient_accumulation_steps, ACCUMULATION),
         warmup_steps=warmup,
         warmup_ratio=0.0,
+        loss_scale=scale,
         recompute=recompute,
         optimizer_offload=False,
         use_parallel=False,

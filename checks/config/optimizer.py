@@ -137,6 +137,33 @@ def second_beta(plan: Plan) -> Iterator[Finding]:
 
 @check(
     Rule(
+        id="CFG-OPT-017",
+        name="first-beta-remembers-too-long",
+        severity=Severity.WARNING,
+        category="loss-not-converging",
+        title=Text("beta1 {value} averages gradients over {steps} steps", "beta1 为 {value}，梯度在 {steps} 步上平均"),
+        why=Text(
+            "Adam moves along that mean: gradients of long ago, of other weights, outweigh those of now. Usual: 0.9.",
+            "Adam 沿该均值更新：很久以前、针对旧权重的梯度会压过当前梯度。常用 0.9。",
+        ),
+        fix=Text("Use 0.9.", "使用 0.9。"),
+        references=("Kingma & Ba 2015, arXiv 1412.6980, section 2: the mean reaches back 1 / (1 - beta1) steps",),
+    )
+)
+@applies(RUNS, training=True)
+def first_beta(plan: Plan) -> Iterator[Finding]:
+    value = plan.optimizer.beta1
+    if value.given and value.number is not None and 0.99 < value.number < 1:
+        yield first_beta.finding(
+            evidence=seen(plan, value, *_list_of(plan, value), expected=0.9),
+            fixes=(change(plan, value, 0.9),),
+            value=shown(value),
+            steps=round(1 / (1 - value.number)),
+        )
+
+
+@check(
+    Rule(
         id="CFG-OPT-004",
         name="weight-decay-out-of-range",
         severity=Severity.ERROR,

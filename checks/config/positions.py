@@ -102,6 +102,7 @@ def rope_range(plan: Plan) -> Iterator[Finding]:
         (section.get("partial_rotary_factor"), 1e-9, 1.0, "(0, 1]"),
         (section.get("rotary_pct"), 1e-9, 1.0, "(0, 1]"),
         (field("init_method_std"), 1e-12, 1.0, "(0, 1], usually 0.02"),
+        (section.get("initializer_range"), 1e-12, 1.0, "(0, 1], usually 0.02"),
         (field("mtp_loss_scaling_factor"), 0.0, 100.0, ">= 0"),
         (field("ffn_dim_multiplier"), 1e-9, 1e9, "> 0"),
     )

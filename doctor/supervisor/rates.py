@@ -2,7 +2,7 @@
 
 In one short run the rate rises by the same factor each step, over five powers of ten. The loss falls until the rate is
 more than the model bears; a tenth of the rate at which it was lowest leaves room for a whole run. As that is right to
-a factor of some units only, it and three times as much are then tried as they would be used.
+a factor of some units only, it is then tried as it would be used, and more or less of it until neither ends lower.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ HIGHEST = 0.3
 ROOM, LOWEST = 0.1, 0.05
 #: weight of the newest loss in the mean; the fall that is none, as share of the first loss
 _NEWEST, _NO_FALL = 0.2, 0.02
-#: the larger rate that is tried beside the one found, and what it must gain in loss
-STEEPER, GAIN = 3.0, 0.02
+#: the factor between two rates that are tried, how many are at most, and what one must gain in loss to be taken
+FACTOR, TRIALS, GAIN = 1.8, 5, 0.002
 
 
 def bearable_rate(config: RunConfig, stop: Callable[[], bool] = lambda: False) -> Optional[float]:
@@ -46,10 +46,7 @@ def bearable_rate(config: RunConfig, stop: Callable[[], bool] = lambda: False) -
                 return statistics.fmean(float(row["loss"]) for row in rows[-STEPS // 10 :])
 
             rate = of_rows(tried(rising))
-            if rate is None:
-                return None
-            # Not-a-number is no less than anything.
-            return STEEPER * rate if end(STEEPER * rate) < (1 - GAIN) * end(rate) else rate
+            return climbed(rate, end) if rate is not None else None
     except (TrialFailed, OSError):
         return None
 
@@ -71,3 +68,19 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Optional[float]:
         return None
     found = next(rate for rate, loss in smooth if loss <= lowest + LOWEST * (first - lowest))
     return float(f"{ROOM * found:.2g}")
+
+
+def climbed(rate: float, end: Callable[[float], float]) -> float:
+    """The rate with the least `end` among neighbours by `FACTOR`, tried upwards first and, where that is no gain at once,
+    downwards. A loss that is not a number is no less than anything."""
+    best, least, tries = rate, end(rate), 1
+    for factor in (FACTOR, 1 / FACTOR):
+        while tries < TRIALS:
+            found = end(best * factor)
+            tries += 1
+            if not found < (1 - GAIN) * least:
+                break
+            best, least = best * factor, found
+        if best != rate:
+            break
+    return float(f"{best:.2g}")

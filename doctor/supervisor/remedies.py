@@ -36,7 +36,18 @@ Cure = Callable[[RunConfig, Finding], Optional[Remedy]]
 
 
 #: what `check` says of a config that is worth a change before the first step: nothing of such a run is worth having
-BEFORE = ("CFG-LRS-002", "CFG-OPT-003", "CFG-OPT-004", "CFG-OPT-005", "CFG-OPT-007", "CFG-OPT-011")
+BEFORE = (
+    "CFG-LRS-002",
+    "CFG-LRS-004",
+    "CFG-MOD-017",
+    "CFG-OPT-003",
+    "CFG-OPT-004",
+    "CFG-OPT-005",
+    "CFG-OPT-007",
+    "CFG-OPT-011",
+    "CFG-OPT-017",
+    "CFG-PRC-004",
+)
 
 
 def remedy_for(finding: Finding, config: RunConfig, cores: int) -> Optional[Remedy]:
@@ -96,6 +107,52 @@ _NO_RATE, _NO_NORM, _ABSURD_DECAY = 1e-7, 1e-4, 1.0
 _LOWEST_BETA2, _HIGHEST_BETA2, _HIGHEST_BETA1, _ABSURD_EPSILON = 0.5, 0.9999, 0.99, 1e-3
 #: what the field starts from, when nothing is known but whether there are weights already
 _USUAL_RATE, _USUAL_RATE_OF_FINE_TUNING = 3e-4, 2e-5
+_USUAL_WARMUP, _LONG_WARMUP = 0.05, 0.7
+_USUAL_SPREAD, _NARROW, _WIDE = 0.02, 1e-6, 0.5
+
+
+def _master_weights(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    """Weights kept in half lose every update that is smaller than a step of the type."""
+    if config.args.mixed_precision != "O3":
+        return None
+    return Remedy(
+        Text(
+            "Keep the weights in FP32 (O2): in half a small update is rounded away.",
+            "权重改用 FP32 保存（O2）：半精度权重会把很小的更新舍掉。",
+        ),
+        {f"training_args.{config.spelled('mixed_precision')}": "O2"},
+        safe=True,
+        back=START,
+    )
+
+
+def _no_bfloat16(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    """The device has none, as the trainer said."""
+    if config.args.dtype != "bfloat16":
+        return None
+    edits: dict[str, Any] = {f"training_args.{config.spelled('mixed_precision')}": "O0"}
+    if config.said("compute_dtype") is not None:
+        edits["training_args.compute_dtype"] = "float32"
+    return Remedy(
+        Text(
+            "Compute in FP32: this device has no bfloat16.",
+            "改用 FP32 计算：该设备不支持 bfloat16。",
+        ),
+        edits,
+        safe=True,
+        back=NEWEST,
+    )
+
+
+def _turned_off(name: str, value: Any, en: str, zh: str) -> Cure:
+    """A cure that takes back a setting which cannot be had here, and without which the training is the same."""
+
+    def cure(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+        if getattr(config.args, name) == value:
+            return None
+        return Remedy(Text(en, zh), {f"training_args.{config.spelled(name)}": value}, safe=True, back=NEWEST)
+
+    return cure
 
 
 def _clip(config: RunConfig, finding: Finding) -> Optional[Remedy]:
@@ -201,20 +258,58 @@ def _usual_epsilon(config: RunConfig, finding: Finding) -> Optional[Remedy]:
 
 
 def _usual_warmup(config: RunConfig, finding: Finding) -> Optional[Remedy]:
-    """A warm-up longer than the run, which the trainer refuses."""
+    """A warm-up longer than the run, which the trainer refuses, or than is left for the training itself."""
     args = config.args
-    if args.max_steps is None or args.warmup_steps <= args.max_steps:
-        return None
-    steps = max(1, args.max_steps // 20)
+    if args.warmup_ratio:
+        edits: dict[str, Any] = {f"training_args.{config.spelled('warmup_ratio')}": _USUAL_WARMUP}
+        if args.warmup_ratio <= _LONG_WARMUP:
+            return None
+    elif args.max_steps is not None and args.max_steps > 0:
+        edits = {f"training_args.{config.spelled('warmup_steps')}": max(1, int(args.max_steps * _USUAL_WARMUP))}
+        if args.warmup_steps <= args.max_steps * _LONG_WARMUP:
+            return None
+    else:
+        # The number of steps follows from the data: a share of it can be said all the same.
+        edits = {
+            f"training_args.{config.spelled('warmup_steps')}": 0,
+            f"training_args.{config.spelled('warmup_ratio')}": _USUAL_WARMUP,
+        }
+        if finding.rule != "CFG-LRS-002":
+            return None
     return Remedy(
         Text(
-            f"Warm up for {steps} of the {args.max_steps} steps, as is usual, instead of {args.warmup_steps}.",
-            f"预热 {steps} 步（共 {args.max_steps} 步，常用比例），而不是 {args.warmup_steps} 步。",
+            f"Warm up for {_USUAL_WARMUP:.0%} of the steps, as is usual, instead of "
+            + (f"{args.warmup_ratio:.0%}." if args.warmup_ratio else f"{args.warmup_steps} steps."),
+            f"预热取总步数的 {_USUAL_WARMUP:.0%}（常用比例），而不是"
+            + (f" {args.warmup_ratio:.0%}。" if args.warmup_ratio else f" {args.warmup_steps} 步。"),
         ),
-        {f"training_args.{config.spelled('warmup_steps')}": steps},
+        edits,
         safe=False,
         back=START,
     )
+
+
+def _usual_spread(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    """Weights that begin at zero or far from it; those that are loaded begin where they were."""
+    now = config.model.initializer_range
+    if config.load_checkpoint or _NARROW <= now <= _WIDE:
+        return None
+    return Remedy(
+        Text(
+            f"Begin with weights of a spread of {_USUAL_SPREAD:g}, as is usual, instead of {now:g}.",
+            f"初始权重的标准差取常用的 {_USUAL_SPREAD:g}，而不是 {now:g}。",
+        ),
+        {"model.initializer_range": _USUAL_SPREAD},
+        safe=False,
+        back=START,
+    )
+
+
+def _lower_end(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    """A rate that is to end above where it begins."""
+    if config.args.lr_end <= config.args.learning_rate:
+        return None
+    return _usual(config, "lr_end", 0.0)
 
 
 def _shift_labels(config: RunConfig, finding: Finding) -> Optional[Remedy]:
@@ -227,6 +322,30 @@ def _shift_labels(config: RunConfig, finding: Finding) -> Optional[Remedy]:
         ),
         {"train_dataset.shift_labels": "auto"},
         safe=True,
+        back=START,
+    )
+
+
+def _set_back(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    """Labels that arrive shifted twice; the trainer proves on every sample that they are the next tokens afterwards."""
+    if config.dataset.shift_labels == "back":
+        return None
+    return Remedy(
+        Text("Set the labels back by one: they arrive shifted twice.", "把 labels 移回一位：数据中已移位两次。"),
+        {"train_dataset.shift_labels": "back"},
+        safe=True,
+        back=START,
+    )
+
+
+def _skip_rows(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    source = config.dataset.data_loader
+    if source.type != "Json" or source.bad_rows == "skip":
+        return None
+    return Remedy(
+        Text("Leave out the lines that cannot be read.", "跳过无法读取的行。"),
+        {"train_dataset.data_loader.bad_rows": "skip"},
+        safe=False,
         back=START,
     )
 
@@ -287,8 +406,19 @@ def _fewer_workers(config: RunConfig, cores: int) -> Optional[Remedy]:
     )
 
 
-_NOT_FINITE: tuple[Cure, ...] = (_adaptive_scale, _full_precision, _usual_betas, _clip, _lower_rate)
+_NOT_FINITE: tuple[Cure, ...] = (
+    _adaptive_scale,
+    _master_weights,
+    _full_precision,
+    _usual_betas,
+    _usual_spread,
+    _clip,
+    _lower_rate,
+)
 _NOT_LEARNING: tuple[Cure, ...] = (
+    _adaptive_scale,
+    _master_weights,
+    _usual_spread,
     _usual_rate,
     _usual_betas,
     _usual_epsilon,
@@ -316,8 +446,32 @@ _CURES: Mapping[str, tuple[Cure, ...]] = {
     "RUN-GRAD-001": (_usual_clip,),
     "RUN-GRAD-004": (_usual_clip,),
     "RUN-LR-001": (_usual_rate,),
-    "RUN-MON-002": (_usual_betas,),
+    "RUN-MON-001": (_adaptive_scale, _master_weights, _usual_spread),
+    "RUN-MON-002": (_usual_betas, _master_weights),
+    "CFG-LRS-001": (_lower_end,),
     "CFG-LRS-002": (_usual_warmup,),
+    "CFG-LRS-004": (_usual_warmup,),
+    "CFG-MOD-017": (_usual_spread,),
+    "CFG-OPT-015": (
+        _turned_off(
+            "optimizer_offload",
+            False,
+            "Do not offload the optimizer: there is no device to take it from.",
+            "不卸载优化器：本机没有需要卸载的设备。",
+        ),
+    ),
+    "CFG-OPT-017": (_usual_betas,),
+    "CFG-PRC-002": (_no_bfloat16,),
+    "CFG-PRC-004": (_adaptive_scale,),
+    "CFG-RUN-004": (
+        _turned_off("eval_steps", 0, "Do not evaluate: there is no eval_dataset.", "不做评估：没有 eval_dataset。"),
+    ),
+    "DAT-COL-001": (_skip_rows,),
+    "DAT-FILE-007": (_skip_rows,),
+    "DAT-LBL-002": (_set_back,),
+    "DAT-ROW-002": (_skip_rows,),
+    "DAT-TOK-001": (_skip_rows,),
+    "DAT-TOK-002": (_skip_rows,),
     "CFG-OPT-003": (_usual_betas,),
     "CFG-OPT-005": (_usual_epsilon,),
     "CFG-OPT-004": (_usual_decay,),

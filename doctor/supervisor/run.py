@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
 
-from doctor import runner
+from doctor import registry, runner
 from doctor.check import Options
 from doctor.errors import EXIT_FINDINGS, EXIT_OK, EXIT_USAGE
 from doctor.escape import visible
@@ -118,8 +118,8 @@ class Supervisor:
         if remedy.measurable:
             self.screen.say(
                 Text(
-                    f"{finding.rule}: trying three times {STEPS} steps, the first with a rising rate, to see what the model bears.",
-                    f"{finding.rule}：试跑三次各 {STEPS} 步（第一次学习率逐步升高），测量模型能承受的学习率。",
+                    f"{finding.rule}: trying a few times {STEPS} steps, the first with a rising rate, to see what the model bears.",
+                    f"{finding.rule}：试跑数次各 {STEPS} 步（第一次学习率逐步升高），测量模型能承受的学习率。",
                 )
             )
             rate = bearable_rate(config, lambda: bool(self._signalled))
@@ -170,14 +170,17 @@ class Supervisor:
         return explain(reason, source=str(self.plan.folder.end)).findings
 
     def _cure_of_start(self, config: RunConfig) -> Optional[tuple[Finding, Remedy, str]]:
-        """More data workers than cores: the trainer refuses to start, so that no step line can tell of it."""
-        rule = self.session.pack.get("RUN-HOST-003")
-        workers, cores = config.dataset.num_parallel_workers, runtime.cores()
-        if rule is None or workers is None or workers <= cores or self.plan.most_interventions < 1:
+        """What the trainer refuses before it begins, so that no step line can tell of it: it has named the rule."""
+        try:
+            said = json.loads(self.plan.folder.end.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
             return None
-        finding = rule.rule.finding(workers=workers, cores=cores)
-        remedy = remedy_for(finding, config, cores)
-        return (finding, remedy, "safe") if remedy is not None else None
+        rule = registry.rule(str(said.get("rule") or "-"))
+        if rule is None:
+            return None
+        words = Text(str(said.get("reason", "")), str(said.get("reason", "")))
+        finding = rule.finding(severity=Severity.ERROR).with_(title=words, message=words)
+        return self._chosen(config, [finding])
 
     def _cure(self, config: RunConfig) -> Optional[tuple[Finding, Remedy, str]]:
         """A cure of what stands and was not answered yet."""

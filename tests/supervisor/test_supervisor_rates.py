@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from doctor.finding import Finding, Severity, Text
-from doctor.supervisor.rates import HIGHEST, STEPS, of_rows
+from doctor.supervisor.rates import FACTOR, HIGHEST, STEPS, TRIALS, climbed, of_rows
 from doctor.supervisor.remedies import remedy_for, with_rate
 from doctor.trainer.config import RunConfig, load_config
 from doctor.trainer.schedule import Schedule
@@ -92,3 +92,23 @@ def test_of_weights_that_are_loaded_the_loss_does_not_tell_the_rate(tmp_path: Pa
     assert remedy is not None
     assert not remedy.measurable
     assert remedy.edits["training_args.learning_rate"] == 2e-5
+
+
+@pytest.mark.parametrize(("best", "start"), [(3e-3, 1e-3), (3e-3, 3e-3), (1e-3, 3e-3), (0.2, 1e-3)])
+def test_the_rate_is_climbed_to_its_best_neighbour(best: float, start: float) -> None:
+    """A loss that is lowest at one rate and rises by its distance from there, in factors."""
+    tried: list[float] = []
+
+    def end(rate: float) -> float:
+        tried.append(rate)
+        return 2.0 + abs(math.log(rate / best))
+
+    found = climbed(start, end)
+    assert len(tried) <= TRIALS
+    reach = FACTOR ** (TRIALS - 1)
+    nearest = min(max(best, start / reach), start * reach)
+    assert nearest / FACTOR < found < nearest * FACTOR
+
+
+def test_rates_that_break_the_run_are_not_climbed_to() -> None:
+    assert climbed(1e-3, lambda rate: math.nan if rate > 1e-3 else 3.0 - 100 * rate) == pytest.approx(1e-3)

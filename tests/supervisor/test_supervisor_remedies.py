@@ -212,6 +212,65 @@ def test_settings_that_are_only_unusual_stay(rule: str, tmp_path: Path) -> None:
     assert cure(rule, tmp_path, unusual) is None
 
 
+JSON = {"data_loader": {"type": "Json", "path": "a.jsonl"}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "training", "dataset", "edits", "safe"),
+    [
+        ("DAT-LBL-002", {}, {}, {"train_dataset.shift_labels": "back"}, True),
+        ("DAT-LBL-002", {}, {"shift_labels": "back"}, None, True),
+        ("RUN-LOSS-007", {"mixed_precision": "O3"}, {}, {"training_args.mixed_precision": "O2"}, True),
+        ("DAT-COL-001", {}, JSON, {"train_dataset.data_loader.bad_rows": "skip"}, False),
+        ("DAT-COL-001", {}, {"data_loader": {"type": "Text", "path": "a.txt"}}, None, False),
+        ("CFG-PRC-002", {"mixed_precision": "bf16"}, {}, {"training_args.mixed_precision": "O0"}, True),
+        ("CFG-RUN-004", {"eval_steps": 5}, {}, {"training_args.eval_steps": 0}, True),
+        ("CFG-OPT-015", {"optimizer_offload": True}, {}, {"training_args.optimizer_offload": False}, True),
+        ("CFG-LRS-004", {"warmup_ratio": 1.0}, {}, {"training_args.warmup_ratio": 0.05}, False),
+        ("CFG-LRS-004", {"warmup_ratio": 0.4}, {}, None, False),
+        (
+            "CFG-LRS-002",
+            {"warmup_steps": 900},
+            {},
+            {"training_args.warmup_steps": 0, "training_args.warmup_ratio": 0.05},
+            False,
+        ),
+        (
+            "RUN-MON-001",
+            {"mixed_precision": "O2", "loss_scale": 1e-4},
+            {},
+            {"training_args.loss_scale": "dynamic"},
+            True,
+        ),
+        (
+            "CFG-PRC-004",
+            {"mixed_precision": "O2", "loss_scale": 1.0},
+            {},
+            {"training_args.loss_scale": "dynamic"},
+            True,
+        ),
+    ],
+)
+def test_what_is_refused_or_lost_before_it_begins_has_a_cure_too(
+    rule: str,
+    training: dict[str, Any],
+    dataset: dict[str, Any],
+    edits: Optional[dict[str, Any]],
+    safe: bool,
+    tmp_path: Path,
+) -> None:
+    remedy = cure(rule, tmp_path, training, dataset)
+    assert (remedy and (dict(remedy.edits), remedy.safe)) == (edits and (edits, safe))
+
+
+@pytest.mark.parametrize(("spread", "expected"), [(0.0, 0.02), (5.0, 0.02), (0.02, None), (0.1, None)])
+def test_weights_that_begin_nowhere_or_too_far_away(spread: float, expected: Optional[float], tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump({"model": {"type": "llama", "initializer_range": spread}}))
+    remedy = remedy_for(finding("CFG-MOD-017"), load_config(str(path)), 2)
+    assert (remedy and dict(remedy.edits)) == (expected and {"model.initializer_range": expected})
+
+
 def test_a_loss_that_never_falls_at_usual_settings_has_no_cure(tmp_path: Path) -> None:
     assert cure("RUN-LOSS-007", tmp_path, {}) is None
 

@@ -91,6 +91,21 @@ def test_labels_shifted_twice_or_of_other_data_are_refused() -> None:
             label({"input_ids": IDS, "labels": given_labels}, 10, "auto", "train_dataset")
 
 
+@pytest.mark.parametrize("mask", [lambda labels: labels, masked], ids=["all", "prompt-masked"])
+def test_labels_shifted_twice_can_be_set_back(mask: Any) -> None:
+    """A mask made before the second shift is moved with its labels."""
+    once = np.full_like(IDS, -100)
+    once[:, :-1] = IDS[:, 1:]
+    once = mask(once)
+    twice = np.full_like(IDS, -100)
+    twice[:, :-1] = once[:, 1:]
+    samples = label({"input_ids": IDS, "labels": twice}, 10, "back", "train_dataset")
+    assert samples.labelled == "set back by one here"
+    assert np.array_equal(samples.labels[:, 1:], once[:, 1:])
+    with pytest.raises(UsageError, match="not the next tokens"):
+        label({"input_ids": IDS, "labels": once}, 10, "back", "train_dataset")
+
+
 @pytest.mark.parametrize("constant", [0, 7])
 def test_padding_does_not_hide_how_labels_relate(constant: int) -> None:
     """Long runs of one token are alike at every offset; what differs must decide."""
@@ -142,6 +157,21 @@ def test_unusable_json_is_one_line_with_its_place(tmp_path: Path, content: bytes
     with pytest.raises(UsageError) as caught:
         load(data_loader={"type": "Json", "dataset_dir": str(path)})
     assert words in caught.value.line("en")
+
+
+def test_a_line_that_cannot_be_read_is_left_out_when_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    good = [json.dumps({"text": f"line {number} of the data"}) for number in range(60)]
+    path.write_text("\n".join([*good[:30], '{"text": NaN}', '{"text": "cut', *good[30:]]) + "\n")
+    with pytest.raises(UsageError, match=r"data.jsonl:31: no text under 'text'"):
+        load(data_loader={"type": "Json", "path": str(path)})
+    left = load(data_loader={"type": "Json", "path": str(path), "bad_rows": "skip"})
+    path.write_text("\n".join(good) + "\n")
+    whole = load(data_loader={"type": "Json", "path": str(path)})
+    assert np.array_equal(left.ids, whole.ids)
+    path.write_text("\n".join([*good[:30], *["{"] * 30]) + "\n")
+    with pytest.raises(UsageError, match="30 of 60 lines cannot be read"):
+        load(data_loader={"type": "Json", "path": str(path), "bad_rows": "skip"})
 
 
 def test_missing_file_empty_folder_and_no_path(tmp_path: Path) -> None:
@@ -211,7 +241,7 @@ def test_mindrecord(mindspore: Any, tmp_path: Path) -> None:
         load(length=20, data_loader={"type": "MindDataset", "dataset_dir": str(path)})
 
 
-@pytest.mark.parametrize("ahead", [0, 1])
+@pytest.mark.parametrize("ahead", [0, 1, 2])
 def test_labels_of_mindrecord_are_the_next_tokens_in_every_batch(mindspore: Any, tmp_path: Path, ahead: int) -> None:
     from mindspore.mindrecord import FileWriter
 
@@ -221,8 +251,11 @@ def test_labels_of_mindrecord_are_the_next_tokens_in_every_batch(mindspore: Any,
     writer.write_raw_data([{"input_ids": row[:9], "labels": row[ahead : 9 + ahead]} for row in IDS])
     writer.commit()
     source = {"type": "MindDataset", "dataset_dir": str(path)}
-    samples = load(length=9, vocab=50, data_loader=source, input_columns=["input_ids", "labels"])
-    assert samples.labelled == ("arrived shifted" if ahead else "shifted here")
+    length, shift = (8, "back") if ahead == 2 else (9, "auto")
+    samples = load(
+        length=length, vocab=50, data_loader=source, input_columns=["input_ids", "labels"], shift_labels=shift
+    )
+    assert samples.labelled == ("shifted here", "arrived shifted", "set back by one here")[ahead]
     for ids, labels in samples.batches(np.array([3, 1, 0, 5]), 3):
         assert np.array_equal(labels[:, :-1], ids[:, 1:])
 

@@ -118,6 +118,17 @@ def test_an_official_yaml_whose_data_set_is_still_to_be_named_is_tried_on_genera
     assert any("no data set is named" in note.en for note in shrunk.untried)
 
 
+def test_a_scale_that_begins_high_and_adapts_leaves_a_smoke_test_some_steps() -> None:
+    """4294967296 is what MindFormers' files begin with; a fixed scale is what the run would have, and stays."""
+    high = (
+        "training_args: {mixed_precision: fp16, loss_scale: {type: TYPE, loss_scale_value: 4294967296}}\nmodel: llama\n"
+    )
+    for kind, value in (("dynamic", 65536), ("fixed", 4294967296)):
+        small = shrink(parse_config(high.replace("TYPE", kind).encode(), "x.yaml", "x"), 6, 3).config
+        assert small.args.loss_scale is not None
+        assert small.args.loss_scale.value == value
+
+
 def test_official_yaml_of_the_shared_tool(shared: Path) -> None:
     config = load_config(str(shared / "tools" / "mindformers-on-cpu" / "tiny_llama.yaml"))
     assert (config.model.hidden_size, config.model.kv_heads, config.model.ffn) == (128, 2, 352)

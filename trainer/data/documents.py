@@ -52,7 +52,7 @@ def packed(
 def documents(source: Source, vocab_size: int, name: str) -> Iterator[Any]:
     """The texts of the files, or lists of ids where a JSON line holds some. Raises UsageError with file and line."""
     files = files_of(source, name)
-    return _text(files) if source.type == "Text" else _json(files, source.field, vocab_size)
+    return _text(files) if source.type == "Text" else _json(files, source, vocab_size, name)
 
 
 def files_of(source: Source, name: str) -> list[Path]:
@@ -91,13 +91,40 @@ def _text(files: list[Path]) -> Iterator[str]:
         yield _decoded(file.read_bytes(), file)
 
 
-def _json(files: list[Path], field: str, vocab_size: int) -> Iterator[Any]:
+#: share of the lines that may be left out because they cannot be read
+MOST_BAD = 0.05
+
+
+def _json(files: list[Path], source: Source, vocab_size: int, name: str) -> Iterator[Any]:
+    good, bad = 0, []
     for file in files:
         with file.open("rb") as lines:
             for number, raw in enumerate(lines, 1):
-                line = _decoded(raw, file).strip()
-                if line:
-                    yield _document(_row(file, number, line), field, vocab_size, f"{file}:{number}")
+                try:
+                    line = _decoded(raw, file).strip()
+                    document = (
+                        _document(_row(file, number, line), source.field, vocab_size, f"{file}:{number}")
+                        if line
+                        else None
+                    )
+                except UsageError as error:
+                    if source.bad_rows != "skip":
+                        raise
+                    bad.append(error)
+                    continue
+                if document is not None:
+                    good += 1
+                    yield document
+    if len(bad) > MOST_BAD * (good + len(bad)):
+        raise UsageError(
+            Text(
+                f"{name}: {len(bad)} of {good + len(bad)} lines cannot be read, which is more than bad_rows: skip leaves out: "
+                f"{bad[0].what.en}",
+                f"{name}：{good + len(bad)} 行中有 {len(bad)} 行无法读取，超过 bad_rows: skip 允许跳过的比例：{bad[0].what.zh}",
+            ),
+            bad[0].hint,
+            bad[0].rule,
+        )
 
 
 def _document(value: Any, field: str, vocab_size: int, where: str) -> Any:

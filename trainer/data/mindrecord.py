@@ -11,7 +11,7 @@ import numpy as np
 
 from doctor.errors import UsageError
 from doctor.finding import Text
-from doctor.trainer.data.samples import Samples, check_ids, label
+from doctor.trainer.data.samples import SET_BACK, Samples, check_ids, label
 from doctor.trainer.data.settings import DatasetSettings
 from doctor.trainer.runtime import cores
 
@@ -117,6 +117,8 @@ class StoredSamples:
             if "labels" in columns:
                 ignored = _next(columns["labels"][:, :length])
                 made = replace(made, ids=columns["input_ids"][:, :length], labels=ignored)
+        elif self.labelled == SET_BACK:
+            made = label(columns, length, "back", name)
         else:
             made = Samples(columns["input_ids"][:, :length], columns["labels"][:, :length], self.labelled)
         check_ids(made, self.vocab_size, name)

@@ -16,6 +16,8 @@ from doctor.trainer.data.tokenizer import Tokenizer, load_tokenizer
 from doctor.trainer.runtime import cores
 
 IGNORED = -100
+#: how labels came to be that had arrived shifted twice
+SET_BACK = "set back by one here"
 Ids = Any
 
 
@@ -156,6 +158,8 @@ def label(columns: dict[str, Ids], length: int, shift: str, name: str) -> Sample
     if shift == "never":
         return Samples(ids, given, "taken as they are")
     state = relation(ids, given)
+    if shift == "back":
+        return _proved(ids, _set_back(ids, given), SET_BACK, name)
     if state == "unshifted":
         return _proved(ids, _shifted(given), "shifted here", name)
     if state == "shifted":
@@ -166,8 +170,10 @@ def label(columns: dict[str, Ids], length: int, shift: str, name: str) -> Sample
             f"{name}：labels 既不是 input_ids，也不是 input_ids 左移一位（{state}）。",
         ),
         Text(
-            "Give labels equal to input_ids, or leave the column out: they are shifted here, once.",
-            "请令 labels 与 input_ids 相同，或不提供该列：此处会且只会移位一次。",
+            "Give labels equal to input_ids, or leave the column out: they are shifted here, once."
+            + (" Or set shift_labels: back." if state == "shifted twice" else ""),
+            "请令 labels 与 input_ids 相同，或不提供该列：此处会且只会移位一次。"
+            + ("或设置 shift_labels: back。" if state == "shifted twice" else ""),
         ),
         "DAT-LBL-002" if state == "shifted twice" else "DAT-LBL-006",
     )
@@ -195,6 +201,15 @@ def _shifted(ids: Ids) -> Ids:
     labels = np.full_like(ids, IGNORED)
     labels[:, :-1] = ids[:, 1:]
     return labels
+
+
+def _set_back(ids: Ids, labels: Ids) -> Ids:
+    """Labels that lie two tokens ahead, one position later; what was not learnt from stays so."""
+    back = np.full_like(labels, IGNORED)
+    back[:, 1:] = labels[:, :-1]
+    if ids.shape[1] > 1:
+        back[:, 0] = np.where(labels[:, 0] == IGNORED, IGNORED, ids[:, 1])
+    return back
 
 
 def _proved(ids: Ids, labels: Ids, how: str, name: str) -> Samples:

@@ -34,6 +34,8 @@ class Source:
     shuffle: bool = setting(True, Flag())
     #: of a JSON line: the field with the text (or with ids)
     field: str = setting("text", Words(), "text_column")
+    #: of JSON lines: what cannot be read ends the run before it begins, or is left out, up to `MOST_BAD` of the lines
+    bad_rows: str = setting("refuse", Choice(("refuse", "skip")))
     #: of the generated corpus: how many sequences, and the share of tokens replaced by noise
     samples: int = setting(512, _COUNT)
     noise: float = setting(0.05, Number(0, 1))
@@ -64,8 +66,8 @@ class DatasetSettings:
     num_parallel_workers: Optional[int] = setting(None, Maybe(Number(1, 4096, integer=True, rule="CFG-DAT-005")))
     #: text becomes this MindRecord file once and is then read from it, whatever its size
     mindrecord: Optional[str] = setting(None, Maybe(Words()))
-    #: auto: labels are shifted here when they arrive unshifted; never: taken as they are
-    shift_labels: str = setting("auto", Choice(("auto", "never"), {"true": "auto", "false": "never"}))
+    #: auto: labels are shifted here when they arrive unshifted; never: taken as they are; back: they arrive shifted twice
+    shift_labels: str = setting("auto", Choice(("auto", "never", "back"), {"true": "auto", "false": "never"}))
     seed: Optional[int] = setting(None, Maybe(Number(0, 2**32 - 1, integer=True)))
 
     @classmethod
