@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import sub
 from typing import Optional
 
 from doctor.detect.alarm import QUIET, Alarm, Detector, number, seen
 from doctor.detect.facts import RunFacts
 from doctor.detect.flat import FIRST_STEPS, UNTRAINED
 from doctor.detect.level import LossLevel
-from doctor.detect.window import mean, rise_of, slope
+from doctor.detect.window import MAD_TO_SIGMA, mean, median, rise_of, slope
 from doctor.finding import Severity
 from doctor.records.record import Metric
 
@@ -32,6 +33,9 @@ TREND_ERRORS, TREND_RISE = 6.5, 0.02
 SCATTER, SCATTER_FEW = 4.0, 3.0
 #: the rate may not stand above its lowest value within the window by more than this: a warm-up or a restart lifts the loss by itself
 RATE_RISE = 1.02
+#: blocks from whose differences the noise of a block's mean is told, and how many it takes. Batches that resemble those
+#: before them make means noisier than their losses say, and a short window may be calm by chance
+NOISE_BLOCKS, NOISE_FEWEST = 64, 24
 #: steps before the first verdict
 GRACE = 24
 #: at that step the losses from the ninth on must not be above the first one: by a share of it, and in sigmas
@@ -65,6 +69,8 @@ class LossRise(Detector):
         self.blocks: deque[float] = deque(maxlen=max(TOO_MUCH))
         #: of each block: variance of its losses, the rate at its end and its first step
         self.details: deque[tuple[float, Optional[float], Optional[int]]] = deque(maxlen=max(TOO_MUCH))
+        #: differences of neighbouring blocks
+        self.moves: deque[float] = deque(maxlen=NOISE_BLOCKS)
         self.first: Optional[int] = None
         self.best = {blocks: _Best() for blocks in TOO_MUCH}
         self.opened: Optional[Alarm] = None
@@ -88,6 +94,8 @@ class LossRise(Detector):
             return QUIET
         average = self.total / BLOCK
         variance = max(0.0, (self.squares - BLOCK * average * average) / (BLOCK - 1))
+        if self.blocks:
+            self.moves.append(average - self.blocks[-1])
         self.blocks.append(average)
         self.details.append((variance, metric.lr, self.first))
         self.total, self.squares, self.count = 0.0, 0.0, 0
@@ -119,6 +127,7 @@ class LossRise(Detector):
         grown = min(1.0, max(0.0, (self.level.count - SHORT) / (LONG - SHORT)))
         of_rise = SHORT_RISE + (1 - SHORT_RISE) * grown
         of_errors = SHORT_ERRORS + (1 - SHORT_ERRORS) * grown
+        scatter = self._scatter()
         found: Sequence[Alarm] = QUIET
         for blocks, (rise, errors) in TOO_MUCH.items():
             if len(values) < blocks:
@@ -127,7 +136,8 @@ class LossRise(Detector):
             best = self.best[blocks]
             sigma = max(best.sigma, 0.003 * best.value)
             over = present - best.value
-            enough = max(of_rise * rise * best.value, of_errors * errors * sigma / (blocks * BLOCK) ** 0.5)
+            error = max(sigma / BLOCK**0.5, scatter) / blocks**0.5
+            enough = max(of_rise * rise * best.value, of_errors * errors * error)
             if not found and over > enough:
                 self.low = best.value
                 found = (self._open(metric, best, present),)
@@ -136,9 +146,17 @@ class LossRise(Detector):
                 value, noise, step = best.waiting.popleft()
                 if value < best.value:
                     best.value, best.sigma, best.step = value, noise, step
-        return found or self._trend(metric, values)
+        return found or self._trend(metric, values, scatter)
 
-    def _trend(self, metric: Metric, values: list[float]) -> Sequence[Alarm]:
+    def _scatter(self) -> float:
+        """Standard deviation of a block's mean, from second differences, which no trend and no bend of the curve widens; 0
+        when there are too few."""
+        if len(self.moves) < NOISE_FEWEST:
+            return 0.0
+        moves = list(self.moves)
+        return MAD_TO_SIGMA * median(list(map(abs, map(sub, moves[1:], moves)))) / 6**0.5
+
+    def _trend(self, metric: Metric, values: list[float], scatter: float) -> Sequence[Alarm]:
         """A steady climb, however small its steps."""
         for count in TREND:
             if len(values) < count:
@@ -150,7 +168,7 @@ class LossRise(Detector):
             known = [rate for _, rate, _ in details if rate is not None]
             if known and known[-1] > RATE_RISE * min(known):
                 continue
-            if _surely(means, sum(item[0] for item in details) / count):
+            if _surely(means, max(sum(item[0] for item in details) / count, BLOCK * scatter**2)):
                 self.low = means[0]
                 return (self._open(metric, _Best(self.low, 0.0, details[0][2]), values[-1]),)
         return QUIET
