@@ -207,7 +207,7 @@ def weight_decay(plan: Plan) -> Iterator[Finding]:
 def epsilon(plan: Plan) -> Iterator[Finding]:
     value = plan.optimizer.epsilon
     number = value.number
-    if value.given and number is not None and (number <= 0 or number > 1e-3):
+    if value.given and number is not None and (number <= 0 or number > 1e-4):
         yield epsilon.finding(
             evidence=seen(plan, value, expected="above 0, usually 1e-8"),
             fixes=(change(plan, value, 1e-8),),

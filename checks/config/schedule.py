@@ -50,7 +50,7 @@ def end_above_start(plan: Plan) -> Iterator[Finding]:
                 end_above_start, f"{end.name} {last:g} against {first:g}.", f"{end.name} {last:g}，初值 {first:g}。"
             ),
             evidence=seen(plan, end, start, expected=f"below {first:g}"),
-            fixes=(change(plan, end, first / 10),),
+            fixes=(change(plan, end, float(f"{first / 10:.6g}")),),
         )
 
 

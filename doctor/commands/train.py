@@ -6,10 +6,15 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from doctor.errors import EXIT_FINDINGS, EXIT_OK
 from doctor.finding import Text
 from doctor.language import Help
+
+if TYPE_CHECKING:
+    from doctor.finding import Finding
+    from doctor.supervisor.remedies import Remedy
 
 FORMATS = ("text", "json", "jsonl")
 DESCRIPTION = Text(
@@ -102,7 +107,21 @@ def run(args: argparse.Namespace) -> int:
 
     if args.smoke:
         return _smoke(args)
-    config = load_config(args.config_file)
+    from doctor.supervisor.care import put_right
+    from doctor.supervisor.run import Plan, Supervisor, consented
+    from doctor.supervisor.screen import Screen
+    from doctor.supervisor.unread import read_or_mend
+
+    screen = Screen(args.format, args.lang, args.color, args.verbose, args.quiet)
+    agreed: list[str] = []
+
+    def consent(finding: Finding, remedy: Remedy) -> bool:
+        word = consented(finding, remedy, args.unsafe_fixes, screen)
+        agreed.extend([word] if word is not None else [])
+        return word is not None
+
+    most = args.max_interventions if args.auto_fix and args.resume is None else 0
+    config, changes = read_or_mend(args.config_file, most, consent)
     runtime.require_mindspore()
     if args.workers > 1:
         from doctor.trainer.cluster import refuse_workers
@@ -112,17 +131,19 @@ def run(args: argparse.Namespace) -> int:
     folder.create(args.resume is not None)
     folder.check_workers(args.workers)
 
-    from doctor.supervisor.run import Plan, Supervisor
-    from doctor.supervisor.screen import Screen
-
-    screen = Screen(args.format, args.lang, args.color, args.verbose, args.quiet)
     screen.total = max(0, config.args.max_steps or 0)
     screen.say(Text(f"run folder: {folder.root}", f"运行目录：{folder.root}"))
     if args.resume == "newest":
         screen.say(_whence(folder.checkpoints))
+    done = [
+        put_right(number, change, config, folder, who) for number, (change, who) in enumerate(zip(changes, agreed), 1)
+    ]
+    for item in done:
+        screen.intervention(item)
+    word = str(done[-1].path) if done else args.config_file
     plan = Plan(
-        config=config,
-        word=args.config_file,
+        config=load_config(word) if done else config,
+        word=word,
         folder=folder,
         resume=args.resume,
         lang=args.lang,
@@ -131,7 +152,7 @@ def run(args: argparse.Namespace) -> int:
         most_interventions=args.max_interventions,
         workers=args.workers,
     )
-    watched = Supervisor(plan, screen).run()
+    watched = Supervisor(plan, screen, done).run()
     _report(args, folder.root, watched)
     return watched.code
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 from doctor.finding import Finding, plain
 from doctor.supervisor.edits import at, edited
@@ -36,6 +36,32 @@ class Intervention:
         return str(self.checkpoint.path) if self.checkpoint is not None else "start"
 
 
+@dataclass(frozen=True)
+class Change:
+    """A remedy for a finding, as the text of a config before and after."""
+
+    finding: Finding
+    remedy: Remedy
+    old: str
+    new: str
+
+    def diff(self, source: str, path: Path) -> str:
+        old, new = self.old.splitlines(keepends=True), self.new.splitlines(keepends=True)
+        return "".join(difflib.unified_diff(old, new, source, str(path), n=2))
+
+
+def put_right(number: int, change: Change, config: RunConfig, folder: RunFolder, consent: str) -> Intervention:
+    """Books a change that was made before the run could begin; its config is the one to run with."""
+    path = folder.root / f"config.fix-{number}.yaml"
+    write_atomically(path, change.new)
+    done = Intervention(number, change.finding, change.remedy, config, path, change.diff(config.source, path), None)
+    edits = [
+        {"key": edit.key, "old": plain(edit.old), "new": plain(edit.new)} for edit in change.finding.fixes[0].edits
+    ]
+    _book(folder, done, None, edits, [], consent)
+    return done
+
+
 def intervene(
     number: int, finding: Finding, remedy: Remedy, config: RunConfig, folder: RunFolder, consent: str
 ) -> Intervention:
@@ -49,29 +75,40 @@ def intervene(
     changed = load_config(str(path))
     back = _back(folder, _onset(finding), remedy.back)
     removed = checkpoints.discard_after(folder.checkpoints, back.step if back is not None else -1)
-    diff = "".join(
-        difflib.unified_diff(
-            old.splitlines(keepends=True), new.splitlines(keepends=True), config.source, str(path), n=2
-        )
-    )
+    diff = Change(finding, remedy, old, new).diff(config.source, path)
+    done = Intervention(number, finding, remedy, changed, path, diff, back)
+    edits = [
+        {"key": key, "old": plain(at(config.raw, key)), "new": plain(value)} for key, value in remedy.edits.items()
+    ]
+    _book(folder, done, _onset(finding), edits, removed, consent)
+    return done
+
+
+def _book(
+    folder: RunFolder,
+    done: Intervention,
+    onset: Optional[int],
+    edits: list[dict[str, Any]],
+    removed: list[int],
+    consent: str,
+) -> None:
+    """A row of interventions.jsonl."""
+    finding, back = done.finding, done.checkpoint
     row = {
         "time": round(time.time(), 3),
-        "number": number,
-        "step": _onset(finding),
+        "number": done.number,
+        "step": onset,
         "finding": {"rule": finding.rule, "name": finding.name, "message": finding.message.en},
-        "why": remedy.summary.en,
-        "edits": [
-            {"key": key, "old": plain(at(config.raw, key)), "new": plain(value)} for key, value in remedy.edits.items()
-        ],
-        "config": path.name,
+        "why": done.remedy.summary.en,
+        "edits": edits,
+        "config": done.path.name,
         "checkpoint": f"checkpoints/{back.path.name}" if back is not None else None,
         "checkpoints_removed": removed,
-        "applicability": "safe" if remedy.safe else "unsafe",
+        "applicability": "safe" if done.remedy.safe else "unsafe",
         "consent": consent,
     }
     with folder.interventions.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    return Intervention(number, finding, remedy, changed, path, diff, back)
 
 
 def _onset(finding: Finding) -> Optional[int]:

@@ -104,7 +104,7 @@ def _full_precision(config: RunConfig, finding: Finding) -> Optional[Remedy]:
 _ABSURD_RATE = 1e-2
 #: below this a rate, or a gradient norm, is none; above this a decay leaves no weights
 _NO_RATE, _NO_NORM, _ABSURD_DECAY = 1e-7, 1e-4, 1.0
-_LOWEST_BETA2, _HIGHEST_BETA2, _HIGHEST_BETA1, _ABSURD_EPSILON = 0.5, 0.9999, 0.99, 1e-3
+_LOWEST_BETA2, _HIGHEST_BETA2, _HIGHEST_BETA1, _ABSURD_EPSILON = 0.5, 0.9999, 0.99, 1e-4
 #: what the field starts from, when nothing is known but whether there are weights already
 _USUAL_RATE, _USUAL_RATE_OF_FINE_TUNING = 3e-4, 2e-5
 _USUAL_WARMUP, _LONG_WARMUP = 0.05, 0.7

@@ -66,10 +66,11 @@ class Watched:
 class Supervisor:
     """One run with all its attempts; one diagnosis goes through all of them."""
 
-    def __init__(self, plan: Plan, screen: Screen) -> None:
+    def __init__(self, plan: Plan, screen: Screen, before: Sequence[Intervention] = ()) -> None:
         self.plan, self.screen = plan, screen
         self.session = DiagnosisSession(load_pack(), eager=True, place=str(plan.folder.root), on_metric=self._metric)
-        self.interventions: list[Intervention] = []
+        #: what was done, beginning with what made the config readable
+        self.interventions: list[Intervention] = list(before)
         self._declined: set[str] = set()
         #: rules of the log that stood when something was done about them: a line stays in the log, cured or not
         self._done_about: set[str] = set()
@@ -227,21 +228,7 @@ class Supervisor:
         return until is not None and at < until
 
     def _consent(self, finding: Finding, remedy: Remedy) -> Optional[str]:
-        if remedy.safe:
-            return "safe"
-        if self.plan.unsafe:
-            return "yes"
-        if self.screen.ask(
-            Text(f"{finding.rule}: {remedy.summary.en} Apply?", f"{finding.rule}：{remedy.summary.zh}是否应用？")
-        ):
-            return "asked"
-        self.screen.say(
-            Text(
-                f"{finding.rule}: not applied, it changes what is trained: {remedy.summary.en} (--unsafe-fixes allows it)",
-                f"{finding.rule}：未应用，因为会改变训练：{remedy.summary.zh}（加 --unsafe-fixes 允许）",
-            )
-        )
-        return None
+        return consented(finding, remedy, self.plan.unsafe, self.screen)
 
     def _metric(self, metric: Any) -> None:
         if self._watch is not None:
@@ -324,3 +311,22 @@ class Supervisor:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def consented(finding: Finding, remedy: Remedy, unsafe: bool, screen: Screen) -> Optional[str]:
+    """Who agreed to a remedy: safe (nobody needs to), yes (said before), asked; None when nobody did, which is said."""
+    if remedy.safe:
+        return "safe"
+    if unsafe:
+        return "yes"
+    if screen.ask(
+        Text(f"{finding.rule}: {remedy.summary.en} Apply?", f"{finding.rule}：{remedy.summary.zh}是否应用？")
+    ):
+        return "asked"
+    screen.say(
+        Text(
+            f"{finding.rule}: not applied, it changes what is trained: {remedy.summary.en} (--unsafe-fixes allows it)",
+            f"{finding.rule}：未应用，因为会改变训练：{remedy.summary.zh}（加 --unsafe-fixes 允许）",
+        )
+    )
+    return None
