@@ -32,9 +32,11 @@ training_args: {max_steps: 200, batch_size: 8, learning_rate: 1.0e-3,
   save_steps: 50, eval_steps: 50, summary_dir: tensorboard}
 """.replace("\n", "\n  ").rstrip()
 EPILOG = Text(
-    "examples:\n  doctor train tiny-llama\n  doctor train config.yaml --auto-fix\n  doctor train config.yaml --resume\n\n"
+    "examples:\n  doctor train tiny-llama\n  doctor train config.yaml --auto-fix\n  doctor train config.yaml --resume\n"
+    "  doctor train config.yaml --workers 2\n\n"
     f"a config (each run writes all settings with their values to config.yaml):\n  {_CONFIG}",
-    "示例：\n  doctor train tiny-llama\n  doctor train config.yaml --auto-fix\n  doctor train config.yaml --resume\n\n"
+    "示例：\n  doctor train tiny-llama\n  doctor train config.yaml --auto-fix\n  doctor train config.yaml --resume\n"
+    "  doctor train config.yaml --workers 2\n\n"
     f"配置文件示例（每次运行会把全部设置及其取值写入 config.yaml）：\n  {_CONFIG}",
 )
 
