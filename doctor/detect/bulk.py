@@ -14,10 +14,10 @@ import numpy as np
 
 from doctor.detect.alarm import Alarm
 from doctor.detect.pace import STARVED
-from doctor.detect.sieve import GROUP, RATE_MOVES, SAME, SLOW_STEPS, TILE, Bounds
+from doctor.detect.sieve import RATE_MOVES, SAME, SLOW_AMONG, SLOW_STEPS, Bounds, group_at, tile_at
 from doctor.detect.stream import LINES, RankStream
 from doctor.records.block import MetricBlock
-from doctor.records.columns import Bools, Floats
+from doctor.records.columns import Bools, Floats, Ints, differences
 
 #: columns that the bounds are about; when some records lack one of them, they go one by one
 _NAMES = ("loss", "lr", "grad_norm", "loss_scale", "overflow", "step_time_ms", "data_time_ms", "step", "global_step")
@@ -38,13 +38,15 @@ def feed_block(stream: RankStream, block: MetricBlock) -> Iterator[Alarm]:
     done, size = 0, len(block)
     while done < size:
         sieve = stream.sieve
-        groups = min(TILE - sieve.count % TILE, size - done) // GROUP if sieve.begins_group else 0
+        group = group_at(sieve.count)
+        tile = tile_at(sieve.count)
+        groups = min(tile - sieve.count % tile, size - done) // group if sieve.begins_group else 0
         if groups:
-            yield from _pass(stream, block, done, groups)
-            done += groups * GROUP
+            yield from _pass(stream, block, done, groups, group)
+            done += groups * group
             continue
         # Up to where the next group begins.
-        end = min(size, done + GROUP - sieve.count % GROUP)
+        end = min(size, done + group - sieve.count % group)
         if sieve.shows_all or end - done < _FEW or stream.before is None:
             yield from _one_by_one(stream, block, done, end)
         else:
@@ -65,11 +67,12 @@ def _is_whole(block: MetricBlock) -> bool:
 
 
 class _Looked(NamedTuple):
-    """Of some records: which are quiet each by itself, which have the loss of the one before, and which are slow."""
+    """Of some records: which are quiet, and how many up to each of them have the loss of the one before and are slow,
+    as `Sieve` counts them."""
 
     good: Bools
-    same: Bools
-    slow: Bools
+    same: Ints
+    slow: Ints
 
 
 def _one_by_one(stream: RankStream, block: MetricBlock, first: int, end: int) -> Iterator[Alarm]:
@@ -77,42 +80,30 @@ def _one_by_one(stream: RankStream, block: MetricBlock, first: int, end: int) ->
         yield from stream.feed(metric, point=False)
 
 
-def _pass(stream: RankStream, block: MetricBlock, first: int, groups: int) -> Iterator[Alarm]:
+def _pass(stream: RankStream, block: MetricBlock, first: int, groups: int, group: int) -> Iterator[Alarm]:
     """Groups of one tile: of a quiet one only the last record."""
-    end = first + groups * GROUP
+    end = first + groups * group
     looked = _looked(stream, block, first, end)
-    quiet: Bools = looked.good.reshape(-1, GROUP).all(axis=1)
-    quiet &= looked.same.reshape(-1, GROUP).sum(axis=1) < SAME
-    quiet &= looked.slow.reshape(-1, GROUP).sum(axis=1) < SLOW_STEPS
-    ends = first + (np.arange(groups) + 1) * GROUP
+    quiet: Bools = looked.good.reshape(-1, group).all(axis=1)
+    ends = first + (np.arange(groups) + 1) * group
     lasts = iter(block.at(ends[quiet] - 1))
+    same = looked.same[group - 1 :: group].tolist()
     for number, (end, still) in enumerate(zip(ends.tolist(), quiet.tolist())):
-        begin = end - GROUP
+        begin = end - group
         last = next(lasts) if still else None
         if not stream.sieve.begins_group:
             yield from _one_by_one(stream, block, begin, end)
         elif last is not None:
-            yield from stream.skip(last, block.lines[end - LINES : end].tolist())
+            yield from stream.skip(last, block.lines[end - LINES : end].tolist(), same[number])
         else:
-            part = _Looked(*(flags[number * GROUP : (number + 1) * GROUP] for flags in looked))
+            here = slice(number * group, (number + 1) * group)
+            part = _Looked(looked.good[here], looked.same[here], looked.slow[here])
             yield from _sifted(stream, block, begin, end, part)
-
-
-def _standing_out(stream: RankStream, looked: _Looked) -> Bools:
-    """Which of the next records of a group stand out, with those that are the same or slow counted from its beginning."""
-    sieve = stream.sieve
-    same, slow = (sieve.same, sieve.slow) if sieve.count % GROUP else (0, 0)
-    out: Bools = ~looked.good
-    if int(np.count_nonzero(looked.same)) + same >= SAME:
-        out |= looked.same & (np.cumsum(looked.same) + same >= SAME)
-    if int(np.count_nonzero(looked.slow)) + slow >= SLOW_STEPS:
-        out |= looked.slow & (np.cumsum(looked.slow) + slow >= SLOW_STEPS)
-    return out
 
 
 def _sifted(stream: RankStream, block: MetricBlock, first: int, end: int, looked: _Looked) -> Iterator[Alarm]:
     """Records of one group: those that are quiet are held together, up to what stands out."""
-    loud = [*(np.flatnonzero(_standing_out(stream, looked)) + first).tolist(), end]
+    loud = [*(np.flatnonzero(~looked.good) + first).tolist(), end]
     at, next_loud = first, 0
     while at < end:
         restarts, sieve = stream.restarts, stream.sieve
@@ -128,9 +119,7 @@ def _sifted(stream: RankStream, block: MetricBlock, first: int, end: int, looked
                 yield from _one_by_one(stream, block, stop, end)
                 return
         else:
-            same, slow = (
-                int(np.count_nonzero(flags[at - first : stop - first])) for flags in (looked.same, looked.slow)
-            )
+            same, slow = int(looked.same[stop - 1 - first]), int(looked.slow[stop - 1 - first])
             yield from stream.hold(block.part(at, stop), block.metric(stop - 1), same, slow)
         at = stop
 
@@ -182,15 +171,39 @@ def _looked(stream: RankStream, block: MetricBlock, first: int, end: int) -> _Lo
     if step is None:
         step, epoch = column("step"), column("epoch")
         if epoch is not None:
-            good &= np.diff(epoch, prepend=stream.epoch) >= 0
+            good &= differences(epoch, stream.epoch) >= 0
     assert step is not None
     last = before.at if before.at is not None else -1
-    good &= np.diff(step, prepend=last) == stream.stride
+    good &= differences(step, last) == stream.stride
     if stream.stride <= 0:
         good[:] = False
-    same = np.diff(loss, prepend=before.loss if before.loss is not None else np.nan) == 0
-    slow = time > bounds.longest if time is not None else np.zeros(len(loss), dtype=np.bool_)
+    sieve = stream.sieve
+    same = _in_a_row(differences(loss, before.loss if before.loss is not None else np.nan) == 0, sieve.same)
+    slow = np.zeros(len(loss), dtype=np.int64)
+    if time is not None:
+        slow = _among(time > bounds.longest, sieve.slow, sieve.count % SLOW_AMONG)
+        good &= (slow < SLOW_STEPS) | (time <= bounds.longest)
+    good &= same < SAME
     return _Looked(good, same, slow)
+
+
+def _in_a_row(flags: Bools, before: int) -> Ints:
+    """How many of the last up to each are set; `before` of those before the first are."""
+    places = np.arange(1, len(flags) + 1)
+    others: Ints = np.maximum.accumulate(np.where(flags, -before, places))
+    return places - others
+
+
+def _among(flags: Bools, before: int, place: int) -> Ints:
+    """How many up to each are set since the last multiple of `SLOW_AMONG`, where the first is at that place behind one and
+    `before` of those in between are set."""
+    size = place + len(flags)
+    counts = np.zeros(size + -size % SLOW_AMONG, dtype=np.int64)
+    counts[place:size] = flags
+    if place:
+        counts[place - 1] = before
+    sums: Ints = counts.reshape(-1, SLOW_AMONG).cumsum(axis=1).ravel()[place:size]
+    return sums
 
 
 def _within(bounds: Bounds, loss: Floats, norm: Optional[Floats], norm_before: Optional[float]) -> Bools:

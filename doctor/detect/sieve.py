@@ -20,19 +20,23 @@ if TYPE_CHECKING:
 
 #: records that are all shown
 WHOLE = 2048
-#: records of which one is shown when nothing stands out, those of its parts, and records judged by the same bounds
-GROUP, PART, TILE = 64, 16, 1024
+#: records of which one is shown when nothing stands out, and those of the parts of a group
+GROUP, PART = 64, 16
+#: records judged by the same bounds
+TILE = 1024
+#: from so many records on groups and tiles are larger by this
+LONG_RUN, LARGER = 1 << 15, 4
 #: a loss this far above its level stands out, in sigmas, and one below this share of it
 ABOVE, BELOW = 5.0, 0.5
 #: so does a gradient norm outside these multiples of its median, or above the third when the one before it was above the
 #: fourth: single norms of healthy runs are up to ten times the median
 NORM_LOW, NORM_HIGH, NORM_RISEN, NORM_RISES = 0.1, 10.0, 5.0, 2.0
-#: and so many steps of a group that took longer than their pace allows: single ones do on any busy machine
-SLOW_STEPS = 16
+#: and so many steps among so many that took longer than their pace allows: single ones do on any busy machine
+SLOW_STEPS, SLOW_AMONG = 16, 64
 #: and a rate that moves by more than this share from one record to the next
 RATE_MOVES = 0.05
-#: equal losses in a row, within a group, that may not be chance
-SAME = 6
+#: this many losses in a row that equal the one before may not be chance
+SAME = 5
 #: behind the group of an alarm so many records are all shown; one that stands longer is no news
 NEWS = 1024
 
@@ -51,6 +55,16 @@ class Bounds:
     scale: Optional[float]
 
 
+def group_at(count: int) -> int:
+    """How many records the group holds that record number `count` belongs to."""
+    return GROUP if count < LONG_RUN else GROUP * LARGER
+
+
+def tile_at(count: int) -> int:
+    """How many records the tile holds that record number `count` belongs to."""
+    return TILE if count < LONG_RUN else TILE * LARGER
+
+
 class Sieve:
     """`show` gives a record to the detectors, `make_bounds` says what they hold for quiet after the record before."""
 
@@ -66,7 +80,7 @@ class Sieve:
         #: records of the group, of the part once the group is loud, that were not shown, behind the number of the first
         self._held: list[tuple[int, Union[Metric, MetricBlock]]] = []
         self._loud = self._part_loud = False
-        #: of the group: records with the loss of the one before, and slow ones
+        #: the last records that have the loss of the one before them, and slow ones among the last `SLOW_AMONG`
         self.same = self.slow = 0
         self._news = 0
 
@@ -81,7 +95,7 @@ class Sieve:
 
     def heard(self) -> None:
         """The detectors have just said something."""
-        self._news = (self.count - 1) // GROUP * GROUP + NEWS
+        self._news = (self.count - 1) // (GROUP * LARGER) * GROUP * LARGER + NEWS
 
     def end(self, said: list[Alarm]) -> None:
         """No more records come."""
@@ -101,31 +115,35 @@ class Sieve:
     @property
     def begins_group(self) -> bool:
         """Whether the next record is the first of a group that may be passed over."""
-        return self.count >= WHOLE and self.count % GROUP == 0 and self.count >= self._news
+        return self.count >= WHOLE and self.count % group_at(self.count) == 0 and self.count >= self._news
 
     @property
     def open_end(self) -> int:
         """The number behind the last record that can be held together with the next one."""
-        unit = PART if self._loud and self.count % GROUP else GROUP
+        group = group_at(self.count)
+        unit = PART if self._loud and self.count % group else group
         return (self.count // unit + 1) * unit
 
-    def skip(self, last: Metric, said: list[Alarm]) -> None:
-        """A whole group in which nothing stands out, of which `last` is the last."""
+    def skip(self, last: Metric, same: int, said: list[Alarm]) -> None:
+        """A whole group in which nothing stands out, of which `last` is the last, and `same` the number of those at its
+        end that have the loss of the one before."""
         self._begin_group()
         self._show(last, said)
-        self.count += GROUP
+        self.count += group_at(self.count)
         self.before = last
+        self.same = same
 
     def hold(self, records: MetricBlock, last: Metric, same: int, slow: int, said: list[Alarm]) -> None:
-        """Records up to `open_end` at most that are quiet, `same` of them with the loss of the one before and `slow` of
-        them slow. They are made one by one only if something that follows in their group stands out."""
+        """Records up to `open_end` at most that are quiet; behind them `same` and `slow` are these. They are made one by
+        one only if something that follows in their group stands out."""
         self._begin()
-        self.same += same
-        self.slow += slow
+        self.same = same
+        self.slow = slow
+        group = group_at(self.count)
         self._held.append((self.count, records))
         self.count += len(records)
         self.before = last
-        if self.count % (PART if self._loud else GROUP) == 0:
+        if self.count % (PART if self._loud else group) == 0:
             self._show(last, said)
             self._held = []
 
@@ -137,20 +155,20 @@ class Sieve:
 
     def bounds_now(self) -> Bounds:
         """The bounds of the present tile; where one begins, made from what the detectors know there."""
-        if self.bounds is None or self.count % TILE == 0:
+        if self.bounds is None or self.count % tile_at(self.count) == 0:
             self.bounds = self._make_bounds(self.before)
         return self.bounds
 
     def _begin(self) -> None:
         """Begins a group or a part where the next record is the first of one."""
-        if self.count % GROUP == 0:
+        if self.count % group_at(self.count) == 0:
             self._begin_group()
         elif self.count % PART == 0:
             self._part_loud = False
 
     def _begin_group(self) -> None:
         self.bounds_now()
-        self._held, self._loud, self._part_loud, self.same, self.slow = [], False, False, 0, 0
+        self._held, self._loud, self._part_loud = [], False, False
 
     def _sift(self, metric: Metric, stride: int, said: list[Alarm]) -> None:
         self._begin()
@@ -162,7 +180,7 @@ class Sieve:
         if not counted or self.count < self._news or not self._is_quiet(metric, stride):
             self._loud = self._part_loud = True
             self._show_held(said)
-        elif (self.count + 1) % (PART if self._loud else GROUP) == 0:
+        elif (self.count + 1) % (PART if self._loud else group_at(self.count)) == 0:
             self._show(metric, said)
             self._held = []
 
@@ -187,9 +205,11 @@ class Sieve:
         good = True
         # a difference, since no two losses are equal that are not finite
         former = before.loss if before is not None else None
-        if former is not None and metric.loss is not None and metric.loss - former == 0:
-            self.same += 1
-            good = self.same < SAME
+        is_same = former is not None and metric.loss is not None and metric.loss - former == 0
+        self.same = self.same + 1 if is_same else 0
+        good = self.same < SAME
+        if self.count % SLOW_AMONG == 0:
+            self.slow = 0
         if bounds is not None and metric.step_time_ms is not None and metric.step_time_ms > bounds.longest:
             self.slow += 1
             good &= self.slow < SLOW_STEPS

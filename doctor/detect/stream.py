@@ -122,11 +122,11 @@ class RankStream:
         """That of the record before, where steps are counted within epochs; else 0."""
         return self._order[0]
 
-    def skip(self, last: Metric, lines: Sequence[int]) -> Sequence[Alarm]:
-        """A whole group in which nothing stands out, of which `last` is the last; the numbers of its last lines."""
+    def skip(self, last: Metric, lines: Sequence[int], same: int) -> Sequence[Alarm]:
+        """A whole group in which nothing stands out, as `Sieve.skip`; the numbers of its last lines."""
         said: list[Alarm] = []
         self._passed(last, lines)
-        self.sieve.skip(last, said)
+        self.sieve.skip(last, same, said)
         self._remember(said)
         return said
 

@@ -322,7 +322,7 @@ def _worth(literals: frozenset[bytes]) -> Worth:
 
 
 #: more spellings of one run of text than this are not worked out
-_MOST_SPELLINGS = 24
+_MOST_SPELLINGS = 40
 
 
 def _required(
@@ -350,12 +350,14 @@ def _required(
             run = [head + tail for head in run for tail in spellings]
             continue
         offer(frozenset(run))
-        run = [b""]
+        ahead, run = run, [b""]
         if spellings is not None:
             run = list(spellings)
         elif name == "SUBPATTERN":
             offer(_required(value[3], worth, offered))
         elif name == "BRANCH":
+            # what stands before all of them, each time with what one begins with: the parser takes that out of them
+            offer(_before(ahead, value[1]))
             branches = [_required(branch, worth) for branch in value[1]]
             if all(branches):
                 offer(frozenset().union(*branches))
@@ -363,6 +365,25 @@ def _required(
             offer(_required(value[2], worth, offered))
     offer(frozenset(run))
     return best
+
+
+def _before(heads: list[bytes], branches: Any) -> frozenset[bytes]:
+    """The texts in front of some branches, each with all beginnings of each branch; empty when there are many."""
+    found = {head + text for branch in branches for text in _beginnings(branch) for head in heads}
+    return frozenset(found if len(found) <= _MOST_SPELLINGS else ())
+
+
+def _beginnings(tree: Any) -> list[bytes]:
+    """Texts with one of which every match of a sequence begins; what follows them cannot be spelled out."""
+    run = [b""]
+    for item in tree:
+        if str(item[0]) == "AT":
+            continue
+        texts = _spellings(item)
+        if texts is None or len(run) * len(texts) > _MOST_SPELLINGS:
+            break
+        run = [head + tail for head in run for tail in texts]
+    return run
 
 
 def _spellings(item: Any) -> Optional[list[bytes]]:

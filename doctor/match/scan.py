@@ -14,7 +14,7 @@ from doctor.match.finder import Finder, Looking, certain_texts, make_finder
 from doctor.match.line import NOWHERE, Setting, normal, pieces, setting_of, utf8
 from doctor.match.pack import Pack
 from doctor.match.textrule import Condition, TextRule
-from doctor.records.cutter import count_lines
+from doctor.records.lines import by_numpy, count_lines
 from doctor.records.record import Chunk
 
 #: of one rule in one source only so many hits are handed out; the rest are counted
@@ -96,13 +96,12 @@ class Scanner:
         if candidates is None:
             candidates = self.finder.find(data)
         starts = _Starts(chunk.data, data is chunk.data)
+        numbers = _Numbers(chunk, data)
         fresh: list[Hit] = []
-        number, counted = chunk.first_line, 0
         for position, atoms in _by_line(data, candidates):
             start = data.rfind(b"\n", 0, position) + 1
             end = data.find(b"\n", position)
-            number += count_lines(data, counted, start)
-            counted = start
+            number = numbers.of(start)
             plain = utf8(data[start : end if end >= 0 else len(data)].rstrip(b"\r"))
             found = self._verified(atoms, pieces(plain))
             if not found:
@@ -116,7 +115,7 @@ class Scanner:
             offset = chunk.offset + starts.of(number - chunk.first_line, start)
             fresh.extend(self._on_line(state, Hit("", chunk.source, number, offset, plain, setting=setting), found))
         if fresh or state.pending:  # they are judged by how far the source was read
-            state.line = chunk.first_line + count_lines(data) - (1 if data.endswith(b"\n") else 0)
+            state.line = chunk.first_line + numbers.lines - (1 if data.endswith(b"\n") else 0)
         state.tail = (state.tail + data)[-_TAIL:] if len(data) < _TAIL else data[-_TAIL:]
         settled = self._settle(state, fresh, final=False)
         state.forget()
@@ -258,6 +257,30 @@ class _Starts:
             self._start = self._data.find(b"\n", self._start) + 1
             self._number += 1
         return self._start
+
+
+class _Numbers:
+    """Numbers of lines in a chunk; `data` is its bytes or what was made of them to be matched on."""
+
+    def __init__(self, chunk: Chunk, data: bytes) -> None:
+        self._chunk = chunk
+        self._data = data
+        #: for large chunks all ends of lines, which others need too
+        self._ends = chunk.ends if data is chunk.data and by_numpy(len(data)) else None
+        self._number, self._counted = chunk.first_line, 0
+
+    def of(self, start: int) -> int:
+        """Number of the line that begins at `start`; never falling from call to call."""
+        if self._ends is not None:
+            return self._chunk.first_line + int(self._ends.searchsorted(start))
+        self._number += count_lines(self._data, self._counted, start)
+        self._counted = start
+        return self._number
+
+    @property
+    def lines(self) -> int:
+        """How many lines end in the chunk."""
+        return self._chunk.lines if self._data is self._chunk.data else count_lines(self._data)
 
 
 def _by_line(data: bytes, candidates: Iterable[tuple[int, int]]) -> Iterator[tuple[int, list[int]]]:

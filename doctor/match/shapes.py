@@ -7,6 +7,7 @@ line of that shape, however often it comes. A run prints a few thousand shapes, 
 
 from __future__ import annotations
 
+import re
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +24,9 @@ from doctor.match.textrule import Pattern
 
 #: digits to zeros; a carriage return ends a line as well, since patterns are tried on the parts between them
 _MASK = bytes(48 if 48 <= byte < 58 else 10 if byte == 13 else byte for byte in range(256))
+#: `[INFO] PARALLEL(3071,7f3a2c1d,python):` in a shape, up to the thread; no pattern looks for a certain one
+_THREAD = re.compile(rb"^(\[[A-Z]+\] [A-Z_]+\(0+),[0a-f]{4,16}(?=[,)])")
+_ANY_THREAD = rb"\1,0"
 #: what stands for the words among the numbers of patterns
 _WORD = -1
 #: the most shapes that are remembered, and bytes of them
@@ -72,7 +76,6 @@ class ShapeFinder:
         found = list(map(self._shapes.get, shapes))
         if None in found:
             self._learn(shapes, found, len(data))
-            found = list(map(self._shapes.get, shapes))
         starts: list[int] = []
         candidates: list[tuple[int, int]] = []
         start = done = 0
@@ -100,10 +103,21 @@ class ShapeFinder:
         if len(self._shapes) + len(new) > _MOST_SHAPES or self._bytes + count > _MOST_BYTES:
             self._shapes.clear()
             self._bytes = 0
-            new = list(dict.fromkeys(shapes))
-            count = sum(map(len, new))
         self._bytes += count
-        self._shapes.update(zip(new, self._judged(new)))
+        self._judge(new)
+        for number, (shape, known) in enumerate(zip(shapes, found)):
+            if known is None:
+                found[number] = self._shapes[shape]
+
+    def _judge(self, new: list[bytes]) -> None:
+        """Learns new shapes. Those that differ in the thread that MindSpore names in front of its lines are judged once:
+        their numbers are hexadecimal, and half of their digits are letters."""
+        first: dict[bytes, bytes] = {}
+        for shape in new:
+            first.setdefault(_THREAD.sub(_ANY_THREAD, shape, 1), shape)
+        judged = dict(zip(first, self._judged(list(first.values()))))
+        for shape in new:
+            self._shapes[shape] = judged[_THREAD.sub(_ANY_THREAD, shape, 1)]
 
     def _judged(self, shapes: list[bytes]) -> list[tuple[int, ...]]:
         """For each shape the patterns that can match a line of it."""
@@ -131,16 +145,29 @@ class ShapeFinder:
         """Whether a pattern can match a line of which these are the parts, as they are and in lower case."""
         texts = self._texts.get(atom)
         if texts is None:
+            # the literals last: by one of them the line was found
+            first, *others = certain_texts(self._atoms[atom])
             texts = self._texts[atom] = tuple(
-                tuple(word.translate(_MASK) for word in words) for words in certain_texts(self._atoms[atom])
+                tuple(word.translate(_MASK) for word in words) for words in (*others, first)
             )
-        left = [part for part, lower in parts if all(any(word in lower for word in words) for words in texts)]
+        left = [part for part, lower in parts if _holds(lower, texts)]
         if not left:
             return False
         compiled = self._blind.get(atom)
         if compiled is None:
             compiled = self._blind[atom] = blind(self._atoms[atom].regex)
         return any(compiled.search(part) is not None for part in left)
+
+
+def _holds(line: bytes, texts: tuple[tuple[bytes, ...], ...]) -> bool:
+    """Whether a line holds a text of each set. Loops, since generators take three times as long."""
+    for words in texts:
+        for word in words:
+            if word in line:
+                break
+        else:
+            return False
+    return True
 
 
 def _owners(atoms: Sequence[Pattern]) -> dict[bytes, list[int]]:

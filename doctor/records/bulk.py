@@ -8,7 +8,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 
 from doctor.records.block import MetricBlock
-from doctor.records.columns import Bools, Floats, Ints, Text, numbers, read_holes
+from doctor.records.columns import Bools, Floats, Ints, Text, differences, numbers, read_holes
 from doctor.records.layout import LONGEST, Layout, learn_layout
 from doctor.records.reading import Fields
 from doctor.records.record import Chunk
@@ -105,13 +105,12 @@ def read_bulk(chunk: Chunk, stream: Stream, text: Text, may_match: Optional[MayM
     if main is None or main.columns is None or not chunk.data.endswith(b"\n"):
         return None
     text.hold(chunk.data)
-    lines = _lines(text)
+    lines = _lines(text, chunk.ends)
     taken = np.zeros(len(lines.starts), dtype=np.bool_)
     passed = np.zeros(len(lines.starts), dtype=np.bool_)
     reads: list[_Read] = []
     for template in (main, *(known for known in stream.templates if known is not main)):
-        found = _by_layout(lines, template, taken, passed, stream.layouts, may_match)
-        found += _by_holes(lines, template, taken)
+        found = _reads(lines, template, taken, passed, stream.layouts, may_match)
         reads += found
         if template is main and not found:
             return None
@@ -120,8 +119,7 @@ def read_bulk(chunk: Chunk, stream: Stream, text: Text, may_match: Optional[MayM
     return Bulk(chunk, lines, reads, taken, passed)
 
 
-def _lines(text: Text) -> _Lines:
-    newlines = text.newlines()
+def _lines(text: Text, newlines: Ints) -> _Lines:
     starts = np.zeros(len(newlines), dtype=np.int64)
     starts[1:] = newlines[:-1] + 1
     returns = text.bytes[newlines - 1] == 13
@@ -134,7 +132,7 @@ def _candidates(lines: _Lines, make: Columns, taken: Bools) -> Ints:
     return rows[lines.text.equal(lines.starts[rows] + len(make.prefix), make.label)]
 
 
-def _by_layout(
+def _reads(
     lines: _Lines,
     template: Template,
     taken: Bools,
@@ -142,10 +140,24 @@ def _by_layout(
     layouts: dict[tuple[Template, int], list[Layout]],
     may_match: Optional[MayMatch],
 ) -> list[_Read]:
-    """The lines of a make that come in layouts, those of one length together."""
+    """The lines of a make."""
     if template.columns is None:
         return []
     rows = _candidates(lines, template.columns, taken)
+    reads = _by_layout(lines, template, rows, taken, passed, layouts, may_match)
+    return reads + _by_holes(lines, template.columns, template, rows[~taken[rows]], taken)
+
+
+def _by_layout(
+    lines: _Lines,
+    template: Template,
+    rows: Ints,
+    taken: Bools,
+    passed: Bools,
+    layouts: dict[tuple[Template, int], list[Layout]],
+    may_match: Optional[MayMatch],
+) -> list[_Read]:
+    """Those of `rows` that come in layouts, those of one length together."""
     lengths = lines.ends[rows] - lines.starts[rows]
     order = np.argsort(lengths, kind="stable")
     rows, lengths = rows[order], lengths[order]
@@ -200,12 +212,8 @@ def _take(lines: _Lines, layout: Layout, rows: Ints, reads: list[_Read], taken: 
     return rows[:0] if whole else rows[~good]
 
 
-def _by_holes(lines: _Lines, template: Template, taken: Bools) -> list[_Read]:
-    """The other lines of a make, where a number has as many digits as it has."""
-    make = template.columns
-    if make is None:
-        return []
-    rows = _candidates(lines, make, taken)
+def _by_holes(lines: _Lines, make: Columns, template: Template, rows: Ints, taken: Bools) -> list[_Read]:
+    """The others of `rows`, where a number has as many digits as it has."""
     if len(rows) < _FEW:
         return []
     rows = rows[lines.returns[rows] == lines.returns[rows[0]]]
@@ -329,8 +337,8 @@ def _counter(columns: dict[str, Floats], absent: dict[str, Bools], stream: Strea
     if not zero_based and (epoch == 0).any():
         return None
     # beginning with the record before these
-    epochs = np.diff(epoch, prepend=epoch[0] if stream.last_epoch is None else float(stream.last_epoch))
-    gaps = np.diff(step, prepend=step[0] if stream.last_step is None else float(stream.last_step))
+    epochs = differences(epoch, epoch[0] if stream.last_epoch is None else float(stream.last_epoch))
+    gaps = differences(step, step[0] if stream.last_step is None else float(stream.last_step))
     usual = np.maximum(np.concatenate([[stream.last_gap], gaps[:-1]]), 1)
     if not stream.continuous and ((epochs == 1) & (gaps > 0) & (gaps <= usual)).any():
         return None
@@ -348,7 +356,7 @@ def _complete(
     if step is None:
         return
     if skipped is not None:
-        since = np.diff(step, prepend=float(last_step) if last_step is not None else 0.0)
+        since = differences(step, float(last_step) if last_step is not None else 0.0)
         columns["overflow"] = ((since > 0) & (since <= skipped)).astype(np.float64)
         if missing is not None:
             absent["overflow"] = missing

@@ -78,11 +78,6 @@ class Text:
         rows: Bytes = places[starts + (_FRONT - front)].view(np.uint8).reshape(len(starts), width)
         return rows
 
-    def newlines(self) -> Ints:
-        """Where lines end."""
-        flags = self._flags[: self.size]
-        return np.flatnonzero(np.equal(self.bytes[: self.size], 10, out=flags))
-
     def find(self, literal: bytes, pick: int, pair: bool = False) -> Ints:
         """Where `literal` stands, looked for by the byte at its place `pick`, which should be a rare one, or, for words of
         letters that are all frequent, by that one and the next."""
@@ -94,6 +89,14 @@ class Text:
             flags &= np.equal(self.bytes[pick + 1 : size + pick + 1], literal[pick + 1], out=self._others[:size])
         at = np.flatnonzero(flags)
         return at[self.equal(at, literal)]
+
+
+def differences(values: Floats, before: float) -> Floats:
+    """Of each value from the one before it; `before` is before the first. np.diff takes four times as long on short ones."""
+    out = np.empty(len(values))
+    out[:1] = values[:1] - before
+    np.subtract(values[1:], values[:-1], out=out[1:])
+    return out
 
 
 def read_holes(text: Text, at: Ints, holes: Sequence[Hole]) -> tuple[dict[str, Floats], Bools]:

@@ -12,7 +12,6 @@ the pieces end depends on the bytes alone and not on how they were read.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from typing import Optional
 
@@ -20,8 +19,6 @@ from doctor.records.record import Chunk
 
 #: the longest line that stays whole, and the most that is kept while a line is not complete (bytes)
 LINE_LIMIT = 1 << 20
-#: bytes of which numpy counts the line ends at a time
-_COUNTED = 1 << 17
 #: a piece of an over-long line ends behind the last of these within its last 4 KiB
 _SEPARATOR = re.compile(rb"[\s,;|}\]\x00](?=[^\s,;|}\]\x00]*\Z)")
 
@@ -35,10 +32,20 @@ class Cutter:
         self.source = source
         self.rank = rank
         self.limit = limit
-        #: offset and line number of the first byte that has not been passed on
+        #: offset of the first byte that has not been passed on
         self.offset = offset
-        self.line = line
         self.carry = b""
+        #: line number of the first byte of the last chunk, whose lines are counted when they have to be
+        self._line = line
+        self._last: Optional[Chunk] = None
+
+    @property
+    def line(self) -> int:
+        """Line number of the first byte that has not been passed on."""
+        if self._last is not None:
+            self._line += self._last.lines
+            self._last = None
+        return self._line
 
     def feed(self, block: bytes) -> Iterator[Chunk]:
         """The chunks that `block` completes, in order; what is left is kept until the next call."""
@@ -77,7 +84,7 @@ class Cutter:
     def _chunk(self, part: bytes) -> Chunk:
         chunk = Chunk(self.source, part, self.offset, self.line, self.rank)
         self.offset += len(part)
-        self.line += count_lines(part)
+        self._last = chunk
         return chunk
 
 
@@ -85,16 +92,3 @@ def _last_line_end(data: bytes, start: int = 0, stop: Optional[int] = None) -> i
     """The place behind the last ``\\n`` or ``\\r``; 0 when there is none."""
     newline = data.rfind(b"\n", start, stop) + 1
     return data.rfind(b"\r", max(start, newline), stop) + 1 or newline
-
-
-def count_lines(data: bytes, start: int = 0, end: Optional[int] = None) -> int:
-    """How many lines end in ``data[start:end]``. numpy counts five times as fast but takes longer than most reads to be
-    imported: it is used for large data where someone else has imported it."""
-    numpy = sys.modules.get("numpy")
-    size = (len(data) if end is None else end) - start
-    if numpy is None or size < 1 << 14:
-        return data.count(b"\n", start, end)
-    text = numpy.frombuffer(data, dtype=numpy.uint8, count=size, offset=start)
-    # in parts that stay in the cache
-    parts = (text[at : at + _COUNTED] for at in range(0, size, _COUNTED))
-    return sum(int(numpy.count_nonzero(part == 10)) for part in parts)

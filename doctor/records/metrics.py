@@ -10,7 +10,7 @@ from doctor.escape import decode
 from doctor.records.block import TEXT_LIMIT, MetricBlock
 from doctor.records.bulk import Bulk, read_bulk
 from doctor.records.columns import Text
-from doctor.records.cutter import count_lines
+from doctor.records.lines import count_lines
 from doctor.records.record import Chunk, Metric
 from doctor.records.stream import Stream, counting
 from doctor.records.template import Template
@@ -20,6 +20,8 @@ WORDS = (
     *(b"loss", b"Loss", b"LOSS", b"step time", b"step_time", b"step cost", b"time per step", b"it/s", b"s/it"),
     *("损失".encode(), "损失".encode("gbk"), b'"metric"'),
 )
+
+
 #: smaller chunks are read line by line
 BULK_BYTES = 1 << 14
 

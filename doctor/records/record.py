@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Optional
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Optional
 
 from doctor.finding import plain
+from doctor.records.lines import count_lines, line_ends
+
+if TYPE_CHECKING:
+    from doctor.records.columns import Ints
 
 
 @dataclass(frozen=True)
@@ -19,6 +24,16 @@ class Chunk:
     offset: int
     first_line: int
     rank: Optional[int] = None
+
+    @cached_property
+    def ends(self) -> Ints:
+        """The places of its newlines, found once for all who ask."""
+        return line_ends(self.data)
+
+    @property
+    def lines(self) -> int:
+        """How many lines end in it."""
+        return len(self.ends) if "ends" in self.__dict__ else count_lines(self.data)
 
 
 _EVENT_FIELDS = (

@@ -20,6 +20,8 @@ from doctor.match import regex
         (r"(?i)Out Of Memory", {"out of memory"}),
         (r"内存不足|显存不足", {"内存不足", "显存不足"}),
         (r"Cannot find bin(?:ary)? of", {"Cannot find bin of", "Cannot find binary of"}),
+        # the parser takes the text that alternatives have in common out of them
+        (r"Engine core \S+ died|EngineDeadError", {"Engine core ", "EngineDeadError"}),
     ],
 )
 def test_required_literals(source: str, literals: set[str]) -> None:
@@ -71,6 +73,7 @@ _PARTS = st.sampled_from(
         "(?:one|two)",
         "(?:one|two|th?ree)?",
         "(?P<name>kernel)",
+        r"(?:unit \d+ died|unitless)",
         "[^x]",
         "(?:left right)+",
         "内存",

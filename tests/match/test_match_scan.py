@@ -240,6 +240,26 @@ def test_shapes_agree_whatever_digits_came_first() -> None:
         assert sorted((hit.line, hit.rule) for hit in found) == [(hit.line, hit.rule) for hit in _wanted(text)]
 
 
+def test_lines_that_differ_in_their_thread_are_told_apart_by_the_rest() -> None:
+    """MindSpore names the thread in hexadecimal; a healthy line of one thread says nothing of what others report."""
+    shapes = Scanner(load_pack(), finder="shapes")
+    head = (
+        "[{level}] {module}(3071,{thread},python):2026-03-01-10:00:00.001.002 [mindspore/ccsrc/x.cc:12] Run] {words}\n"
+    )
+    threads = ("7f01ab22", "ffff8c2d1120", "7fab", "00000000", "deadbeef", "7f2a9c")
+    words = ("E39999: Inner Error!", "EI0006: Getting socket times out.", "stream 3 is ready, 12 us")
+    lines = [
+        head.format(level=level, module=module, thread=thread, words=text)
+        for text in words
+        for thread in threads
+        for level, module in (("INFO", "DEVICE"), ("ERROR", "DEVICE"), ("ERROR", "HCCL_ADPT"))
+    ]
+    text = "".join(lines).encode()
+    found = [*shapes.scan(Chunk("log", text, 0, 1)), *shapes.finish("log")]
+    assert sorted((hit.line, hit.rule) for hit in found) == [(hit.line, hit.rule) for hit in _wanted(text)]
+    assert len({hit.line for hit in found}) >= 24
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(
