@@ -17,10 +17,15 @@ from doctor.records.comment import without_comment
 #: so many steps after a fault say that the run went on
 _WENT_ON = 2
 _QUIET_LEVELS = frozenset(("TRACE", "DEBUG", "INFO", "NOTICE"))
-#: a sample of a data set that is printed, a comment, a line of a mail or of markdown
-_QUOTED = re.compile(
+#: a sample of a data set that is printed
+_SAMPLE = re.compile(
     rb"""["'](?:instruction|prompt|input|output|content|text|response|question|answer|completion|query)["']\s*:"""
-    rb"|^\s*(?:#|//|> )\s*\S"
+)
+#: an exception whose message begins the line: a sample in it is what the exception is about
+_RAISED = re.compile(rb"^\s*(?:\[?[\w, =:.-]{1,40}[\]:>]{1,2} ?)?(?:[a-z_]\w*\.){0,5}[A-Z]\w{1,30}(?:Error|Exception): [^\"'{\[]{12}")
+#: a comment, a line of a mail or of markdown
+_QUOTED = re.compile(
+    rb"^\s*(?:#|//|> )\s*\S"
     # the first cell of a table of codes; a setting of a shell; what a change or a release mends
     rb"|^\s*\|\s*`?(?:E[A-Z0-9]\d{4}|[1-5]\d{5}|0x\w+|[A-Z]\w+Error)`?\s*\|"
     # points of a description of a change, and what it says of itself
@@ -90,7 +95,7 @@ def sift(hits: Iterable[Hit], pack: Pack, progress: Optional[Progress]) -> tuple
         why = _why_not(hit, pack, progress)
         if why is not None:
             aside.setdefault(hit.rule, Aside(hit, why))
-        elif _only_warns(hit, pack):
+        elif only_warns(hit, pack):
             warned.append(hit)
         else:
             kept.append(hit)
@@ -111,6 +116,8 @@ def _why_not(hit: Hit, pack: Pack, progress: Optional[Progress]) -> Optional[str
     at_info = rule.match is not None and rule.match.level == "info"
     if severe and not at_info and hit.setting.own_level and hit.setting.level in _QUIET_LEVELS:
         return "quiet"
+    if _SAMPLE.search(hit.text) and not _RAISED.match(hit.text):
+        return "quoted"
     if _QUOTED.search(hit.text) or (_SOURCE.search(hit.text) and not hit.setting.code) or _in_comment(hit.text):
         return "quoted"
     if rule.role == "generic" and severe and went_on(hit, progress):
@@ -120,14 +127,14 @@ def _why_not(hit: Hit, pack: Pack, progress: Optional[Progress]) -> Optional[str
 
 def _in_comment(line: bytes) -> bool:
     """Whether an error or a code stands only in the comment behind a setting or code."""
-    if b"#" not in line and b"//" not in line:
+    if b"#" not in line and b"//" not in line and not line.lstrip().startswith(b";"):
         return False
     text = decode(line)
     before = without_comment(text)
     return len(before) < len(text) and _TELLS.search(before) is None
 
 
-def _only_warns(hit: Hit, pack: Pack) -> bool:
+def only_warns(hit: Hit, pack: Pack) -> bool:
     """Whether the line says of itself that it is a warning, and the rule does not say that a warning shows its fault."""
     rule = pack.get(hit.rule)
     if rule is None or rule.match is None or rule.match.level != "error":

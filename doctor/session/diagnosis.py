@@ -16,7 +16,7 @@ from doctor.detect.ranks import POINTS
 from doctor.detect.ranks import judge as judge_ranks
 from doctor.detect.stream import RankStream
 from doctor.finding import Finding, Severity
-from doctor.match.aside import Progress, sift
+from doctor.match.aside import Progress, only_warns, sift
 from doctor.match.finder import Finder
 from doctor.match.pack import Pack
 from doctor.match.reason import evidence_of, reason
@@ -25,7 +25,8 @@ from doctor.records.discover import KINDS
 from doctor.records.metrics import NOTHING, WORDS, MetricReader
 from doctor.records.record import Chunk, Metric, Notice
 from doctor.session.advice import Saves, advised, placed, resume_words
-from doctor.session.forewarned import forewarned, warnings_of
+from doctor.session.echoed import Echoes
+from doctor.session.forewarned import forewarned, warnings_of, worth_telling
 from doctor.session.incidents import Event, Incidents, Origin
 from doctor.session.lifecycle import Mark, mark_id, note, split, with_marks
 from doctor.session.traces import Source, Traces, family
@@ -100,6 +101,8 @@ class DiagnosisSession:
         #: the configuration of the run, and what the checks say of it once somebody asks
         self.config: Optional[Path] = None
         self._warnings: Optional[tuple[Finding, ...]] = None
+        #: the configuration that the run printed
+        self._echoes = Echoes()
 
     # what comes in
 
@@ -116,6 +119,7 @@ class DiagnosisSession:
         reading = NOTHING if source.kind in _STEPLESS else self.reader.read(item, self.scanner)
         marks, hits = split(self.scanner.scan(item, reading.seen))
         self._forget_tallies(item.source)
+        self._echoes.take(item, marks)
         events = list(self._in_order(source, reading.records, marks))
         if hits:
             self._keep(hits)
@@ -335,6 +339,7 @@ class DiagnosisSession:
             self._hits,
             self.scanner.tallies,
             self.notices,
+            self._echoes,
         )
 
     def absorb(self, part: Part) -> list[Event]:
@@ -346,6 +351,7 @@ class DiagnosisSession:
         self.streams.update(part.streams)
         self.traces.absorb(part.traces)
         self.saves.absorb(part.saves)
+        self._echoes.absorb(part.echoes)
         self.scanner.tallies.update(part.tallies)
         self.notices.extend(part.notices)
         self._keep(part.hits)
@@ -385,8 +391,7 @@ class DiagnosisSession:
                 self.traces.step(stream.last, stream.stride)
         kept, _ = sift(self._hits, self.pack, self._progress())
         for hit in kept:
-            rule = self.pack.get(hit.rule)
-            if rule is not None and rule.rule.severity.at_least(Severity.ERROR):
+            if self._is_error(hit):
                 self.traces.failed(hit.source, hit.rank, evidence_of(hit))
         if self._code == 0:
             self.traces.all_finished = True
@@ -401,13 +406,18 @@ class DiagnosisSession:
     def _keep(self, hits: Iterable[Hit]) -> None:
         for hit in hits:
             rule = self.pack.get(hit.rule)
-            if rule is not None and rule.rule.severity.at_least(Severity.ERROR):
+            if rule is not None and self._is_error(hit):
                 self.traces.said(hit.source, hit.rank, rule.rule.category in _WAITS)
             # Of a thousand ranks that all complain the one with the cause may come last.
             kept = self._kept.get(hit.rule, 0)
             if len(self._hits) < MOST_HITS or kept < RARE:
                 self._hits.append(hit)
                 self._kept[hit.rule] = kept + 1
+
+    def _is_error(self, hit: Hit) -> bool:
+        """Whether a line says that its process failed: one that warns, as of a link that is tried again, does not."""
+        rule = self.pack.get(hit.rule)
+        return rule is not None and rule.rule.severity.at_least(Severity.ERROR) and not only_warns(hit, self.pack)
 
     def _progress(self) -> Progress:
         return Progress({origin: tuple(stream.lines) for origin, stream in self.streams.items()})
@@ -438,13 +448,19 @@ class DiagnosisSession:
         self._said = found
 
     def _advised(self, finding: Finding) -> Finding:
-        told = forewarned(finding, self._warned()) if self.config is not None else finding
-        return placed(advised(told, self.incidents.onset(finding.rule), self.saves), self.place)
+        return placed(advised(self._told(finding), self.incidents.onset(finding.rule), self.saves), self.place)
+
+    def _told(self, finding: Finding) -> Finding:
+        return forewarned(finding, self._warned(), printed=self.config is None)
 
     def _warned(self) -> tuple[Finding, ...]:
+        """What the checks say of the configuration that was given, else of the one that the run printed."""
         if self._warnings is None:
-            self._warnings = warnings_of(self.config) if self.config is not None else ()
-        return self._warnings
+            if self.config is not None:
+                self._warnings = warnings_of(self.config)
+            elif self._echoes.echo is not None:
+                self._warnings = worth_telling(self._echoes.echo.warnings())
+        return self._warnings or ()
 
     def _forget_tallies(self, source: str) -> None:
         """Saves are wanted each time, however often: the scanner's count of them begins again."""

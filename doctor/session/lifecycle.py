@@ -65,6 +65,8 @@ _MARKS: Mapping[str, tuple[str, ...]] = {
         r"training process cannot continue, terminating training",
         r"set train process early stop at",
     ),
+    "config-printed": (r"Starting Init Train Model", r"Current config: \{\s*$"),
+    "part-printed": (r"initial (?P<part>\w+_config) from dict: (?P<settings>\{.+\})\s*$",),
     "traceback": (r"^Traceback \(most recent call last\)",),
     "node": (
         r"(?:\((?P<pid>\d+),)?.{0,160}This node (?P<node>\d+) rank id: (?P<rank>\d+)",

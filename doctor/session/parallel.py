@@ -22,6 +22,7 @@ from doctor.records.discover import LogFile
 from doctor.records.metrics import WORDS
 from doctor.records.record import Notice
 from doctor.session.advice import Saves
+from doctor.session.echoed import Echoes
 from doctor.session.incidents import Event, Origin
 from doctor.session.lifecycle import with_marks
 from doctor.session.traces import Source, Traces
@@ -45,6 +46,7 @@ class Part:
     hits: list[Hit] = field(default_factory=list)
     tallies: dict[tuple[str, str], Tally] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
+    echoes: Echoes = field(default_factory=Echoes)
     events: list[Event] = field(default_factory=list)
     #: the first log that could not be read
     refused: Optional[UsageError] = None
