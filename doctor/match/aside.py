@@ -22,7 +22,9 @@ _SAMPLE = re.compile(
     rb"""["'](?:instruction|prompt|input|output|content|text|response|question|answer|completion|query)["']\s*:"""
 )
 #: an exception whose message begins the line: a sample in it is what the exception is about
-_RAISED = re.compile(rb"^\s*(?:\[?[\w, =:.-]{1,40}[\]:>]{1,2} ?)?(?:[a-z_]\w*\.){0,5}[A-Z]\w{1,30}(?:Error|Exception): [^\"'{\[]{12}")
+_RAISED = re.compile(
+    rb"^\s*(?:\[?[\w, =:.-]{1,40}[\]:>]{1,2} ?)?(?:[a-z_]\w*\.){0,5}[A-Z]\w{1,30}(?:Error|Exception): [^\"'{\[]{12}"
+)
 #: a comment, a line of a mail or of markdown
 _QUOTED = re.compile(
     rb"^\s*(?:#|//|> )\s*\S"

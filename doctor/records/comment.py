@@ -29,6 +29,8 @@ def _before() -> re.Pattern[str]:
 
 def without_comment(line: str) -> str:
     """The line up to the comment that ends it, when what stands before is a setting, code or nothing; else the line."""
+    if line.lstrip().startswith(";"):  # a comment of an INI file
+        return ""
     if "#" not in line and "//" not in line:
         return line
     found = _MARK.search(line)

@@ -149,3 +149,11 @@ def test_public_healthy_lines_are_quiet(shared: Path, rules: Pack) -> None:
     rows = yaml.safe_load((shared / "corpus" / "healthy-lines.yaml").read_text(encoding="utf-8"))
     loud = {row["id"]: [f.rule for f in diagnose_text(row["line"], pack=rules).findings] for row in rows}
     assert not {name: found for name, found in loud.items() if found}
+
+
+def test_a_sample_in_the_message_of_an_exception_is_no_quotation() -> None:
+    message = (
+        "ValueError: The number of images does not match the number of <image> tokens in [{'content': '<image>hi'}]."
+    )
+    for line in (message, f"[rank1]: {message}", f"  {message}"):
+        assert [item.category for item in diagnose_text(line).findings[:1]] == ["dataset"], line

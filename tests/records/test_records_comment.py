@@ -22,6 +22,8 @@ COMMENTED = (
     '{"lr": 1e-4, // loss: nan, step: 3',
     'compute_dtype: "bfloat16"  # float16: loss nan, step: 100',
     "lr: 1e-5   # step: 3, loss: nan 时调低",
+    "; loss = nan was seen with lr: 1e-3",
+    "  ; step: 3, loss: nan",
 )
 PRINTED = (
     "## Epoch 3, step 5, loss: nan, lr: 1e-4",
