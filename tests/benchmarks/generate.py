@@ -133,7 +133,7 @@ _WORDS = (
 )  # fmt: skip
 
 
-def _chatter(rng: random.Random, shapes: tuple[str, ...]) -> str:
+def chatter(rng: random.Random, shapes: tuple[str, ...]) -> str:
     return rng.choice(shapes).format(
         m=rng.randrange(60),
         s=rng.randrange(60),
@@ -186,7 +186,7 @@ def write_log(path: Path, size: int, seed: int = 7, kind: str = "graph") -> int:
                     step += 1
                     lines.append(step_line(rng, step))
                 else:
-                    lines.append(_chatter(rng, _RARE if pick < STEPS + RARE else shapes))
+                    lines.append(chatter(rng, _RARE if pick < STEPS + RARE else shapes))
             block = ("\n".join(lines) + "\n").encode()
             out.write(block)
             written += len(block)

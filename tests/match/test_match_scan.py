@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,9 +14,11 @@ from hypothesis import strategies as st
 
 from doctor.match import regex
 from doctor.match.blind import blind
+from doctor.match.finder import make_finder
 from doctor.match.pack import Pack, load_pack
 from doctor.match.scan import MOST_HITS, Hit, Scanner
 from doctor.records.record import Chunk
+from tests.benchmarks.generate import KINDS, chatter
 from tests.match.packs import pack, rule
 
 FINDERS = ("hyperscan", "aho-corasick", "standard library", "shapes")
@@ -297,3 +300,23 @@ def test_finders_agree_on_public_logs(shared: Path) -> None:
     paths = [shared / "corpus/errors.yaml", *sorted((shared / "logs/samples").glob("*"))]
     data = b"\n".join(path.read_bytes() for path in paths)
     assert scan(rules, data, name="hyperscan") == scan(rules, data, name="aho-corasick")
+
+
+def test_no_pattern_matches_the_chatter_of_a_healthy_run() -> None:
+    """Each line that one matches has to be looked at whole, however little the rule makes of it: patterns of conditions,
+    which raise nothing by themselves, would cost as much as all the rest."""
+    rng = random.Random(3)
+    lines = [
+        line
+        for step_line, shapes in KINDS.values()
+        for number in range(400)
+        for line in (chatter(rng, shapes), step_line(rng, number + 1))
+    ]
+    rules = load_pack()
+    text = ("\n".join(lines) + "\n").encode()
+    matched = {
+        rules.atoms[atom].regex: data[:200]
+        for place, atom in make_finder(rules, "shapes").find(text)
+        if (data := text[place : text.find(b"\n", place)]) and regex.compile_bytes(rules.atoms[atom].regex).search(data)
+    }
+    assert not matched
