@@ -28,6 +28,9 @@ RISE_ALONE = 1.7
 #: are those of the logarithm: where batches are small and the noise is large, high losses are far more frequent than low ones
 SIGMAS_TOWER, RISE_TOWER = 7.0, 2.3
 WINDOW = 32
+#: losses that tell where a falling curve is, by how many sigmas their median may be below that of the window by chance, and
+#: losses before they do: before that, curves tumble
+LATEST, SLACK, SETTLED = 6, 0.6, 24
 #: the first steps of a run swing; healthy runs have doubled their loss at step 2
 GRACE = 20
 #: but not, once ten have been seen, to this many times the first
@@ -136,8 +139,12 @@ class LossJump(Detector):
             return
         values = list(self.base)
         half = values if count < 16 else values[-16:]
+        self.sigma = spread(values)
+        # On a falling curve the middle of the window lies above where the curve is by now.
         self.middle = median(half)
-        self.sigma = max(spread(values), 0.004 * self.middle)
+        if count >= SETTLED:
+            self.middle = min(self.middle, median(values[-LATEST:]) + SLACK * self.sigma)
+        self.sigma = max(self.sigma, 0.004 * self.middle)
         self.limit = self.middle + ALLOWED * self.sigma
 
     def _follow(self, metric: Metric, value: float) -> Sequence[Alarm]:

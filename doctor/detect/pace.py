@@ -89,6 +89,8 @@ class StepTime(Detector):
         fallen by less than half of what the time has grown (of their logarithms)."""
         if len(self.base_rates) < BASE // 2 or len(self.rates) < WINDOW // 2:
             return False
+        if len({*self.base_rates, *self.rates}) == 1:
+            return False  # a figure that never moves was not measured
         return median(self.base_rates) < math.sqrt(ratio) * median(list(self.rates))
 
     def _judge(self, metric: Metric, value: float) -> Sequence[Alarm]:

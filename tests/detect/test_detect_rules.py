@@ -299,6 +299,7 @@ class TestPace:
     def test_more_work_in_a_step_is_not_slower(self) -> None:
         times = [60_000.0] + [3500.0 + step % 9 for step in range(60)] + [7000.0 + step % 9 for step in range(60)]
         assert rules(falling(121), step_time_ms=times, throughput=[150.0 + step % 3 for step in range(121)]) == []
+        assert rules(falling(121), step_time_ms=times, throughput=[155.0] * 121) == ["RUN-TIME-001"]  # not measured
         rates = [5e5 / time for time in times]
         assert rules(falling(121), step_time_ms=times, throughput=rates) == ["RUN-TIME-001"]
 
