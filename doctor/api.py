@@ -27,10 +27,13 @@ def check(*targets: PathLike, only: tuple[str, ...] = (), ignore: tuple[str, ...
     from doctor import runner
     from doctor.check import Options
     from doctor.commands.check import build_report
+    from doctor.commands.folders import is_run, judge_run
 
     selection = runner.Selection(only, ignore)
     chosen = Options(**options)
-    judged = [runner.judge_path(Path(target), chosen, selection) for target in targets]
+    judged: list[runner.Judged] = []
+    for path in map(Path, targets):
+        judged += judge_run(path, chosen, selection) if is_run(path) else [runner.judge_path(path, chosen, selection)]
     return build_report(judged or [runner.judge_host(chosen, selection)])
 
 

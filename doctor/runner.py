@@ -23,11 +23,15 @@ class Selection:
     ignore: tuple[str, ...] = ()
 
     def takes(self, check: Check[Any]) -> bool:
-        return (not self.only or _matches(check, self.only)) and not _matches(check, self.ignore)
+        return self.names(check.rule.id, check.rule.name)
+
+    def names(self, rule: str, name: str) -> bool:
+        """Whether the rule of that id and kebab name is one of them."""
+        return (not self.only or _matches(rule, name, self.only)) and not _matches(rule, name, self.ignore)
 
 
-def _matches(check: Check[Any], patterns: tuple[str, ...]) -> bool:
-    return any(check.rule.id.startswith(pattern.upper()) or check.rule.name == pattern.lower() for pattern in patterns)
+def _matches(rule: str, name: str, patterns: tuple[str, ...]) -> bool:
+    return any(rule.startswith(pattern.upper()) or name == pattern.lower() for pattern in patterns)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from typing import Any, Optional
 
 from doctor import runner
 from doctor.check import Options
+from doctor.commands.folders import FAMILY as RUN
+from doctor.commands.folders import is_run, judge_run, resume_command
 from doctor.errors import EXIT_FINDINGS, EXIT_OK, EXIT_USAGE, UsageError
 from doctor.examples import example
 from doctor.finding import Edit, Finding, Text
@@ -201,6 +203,8 @@ def _selection(args: argparse.Namespace) -> runner.Selection:
 
 def _judge(target: Path, options: Options, selection: runner.Selection) -> list[runner.Judged]:
     """The target, and with a config the weights and data that it is said to use."""
+    if is_run(target):
+        return judge_run(target, options, selection)
     first = runner.judge_path(target, options, selection)
     if first.family != "config":
         return [first]
@@ -259,6 +263,11 @@ def _next(judged: list[runner.Judged], findings: tuple[Finding, ...], said: str)
                 if fix.command:
                     return fix.command
             return f"doctor explain {finding.rule}"
+    stopped = next((item for item in judged if item.facts.get("run", {}).get("state") == "interrupted"), None)
+    if stopped is not None:
+        return resume_command(Path(str(stopped.target)))
+    if any(item.family == RUN for item in judged):
+        return None
     if config is not None:
         return f"doctor train {named}" if config.facts.get("dialect") == "doctor" else None
     if judged[0].family != "environment":

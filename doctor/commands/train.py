@@ -189,6 +189,7 @@ def _smoke(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace, root: Path, watched: object) -> None:
+    from doctor.commands.folders import resume_command
     from doctor.report.model import Report
     from doctor.report.text import render, width_of
     from doctor.report.write import terminal_width, use_colour
@@ -215,8 +216,7 @@ def _report(args: argparse.Namespace, root: Path, watched: object) -> None:
     headline = Text(f"{root}: step {steps}{loss}", f"{root}：第 {steps} 步{zh_loss}") + fixed
     next_command = f"doctor watch --once {quoted}"
     if watched.code in (130, 143):
-        several = f" --workers {args.workers}" if args.workers > 1 else ""
-        next_command = f"doctor train {quoted}/config.yaml --output-dir {quoted} --resume{several}"
+        next_command = resume_command(root, args.workers)
     elif watched.code and not args.auto_fix and any(fix.edits for item in watched.findings for fix in item.fixes):
         next_command = f"doctor train {shlex.quote(args.config_file)} --auto-fix"
     report = Report("train", watched.findings, facts=facts, headline=(headline,), next_command=next_command)

@@ -7,6 +7,7 @@ import json
 import sys
 from typing import Any, Optional, Protocol, TextIO
 
+from doctor.commands.folders import resume_command
 from doctor.errors import EXIT_OK, EXIT_USAGE
 from doctor.finding import Severity, Text
 from doctor.records.record import Metric
@@ -14,6 +15,7 @@ from doctor.report.model import Report
 from doctor.report.text import finding_lines, paint, render, width_of
 from doctor.report.write import terminal_width, use_colour
 from doctor.session import DiagnosisSession, Event
+from doctor.session.reading import end_record
 
 
 class Sink(Protocol):
@@ -132,6 +134,9 @@ def _next(session: DiagnosisSession, findings: tuple[Any, ...]) -> str:
             if fix.command:
                 return str(fix.command)
         return f"doctor explain {finding.rule}"
+    folder = session.config.parent if session.config is not None else None
+    if folder is not None and end_record(folder) == "interrupted":
+        return resume_command(folder)
     return ""
 
 
