@@ -111,7 +111,7 @@ def _assemble(
     cluster: Cluster = ALONE,
 ) -> Any:
     from doctor.trainer.data.batches import Batches
-    from doctor.trainer.data.samples import load_samples
+    from doctor.trainer.data.samples import AS_THEY_ARE, load_samples
 
     args = config.args
     refuse_devices(config, cluster)
@@ -185,6 +185,9 @@ def _assemble(
     journal.say(batch_words(config, cluster.size))
     journal.say(f"Create train dataset finish, dataset size:{batches.per_epoch}")
     journal.say(f"labels: {samples.labelled}")
+    if args.monitors and samples.labelled.startswith(f"{AS_THEY_ARE}:"):
+        state = samples.labelled.split(": ", 1)[1]
+        journal.say(f"monitor labels: step 1: labels of the data are {state}, and shift_labels is never", "ERROR")
     journal.say(f"Network Parameters: {config.model.parameters // 1_000_000} M.")
     if resume is not None:
         _resume(loop, folder, resume)

@@ -164,6 +164,36 @@ def first_beta(plan: Plan) -> Iterator[Finding]:
 
 @check(
     Rule(
+        id="CFG-OPT-018",
+        name="second-beta-forgets-too-soon",
+        severity=Severity.WARNING,
+        category="loss-not-converging",
+        title=Text(
+            "beta2 {value} averages squared gradients over {steps} steps",
+            "beta2 为 {value}，平方梯度只在 {steps} 步上平均",
+        ),
+        why=Text(
+            "Adam divides by the root of that mean: of a few steps it is mostly noise, and so is the size of each update. Usual: 0.95 to 0.999.",
+            "Adam 以该均值的平方根为除数：只看几步时它多半是噪声，更新幅度也随之抖动。常用 0.95 到 0.999。",
+        ),
+        fix=Text("Use 0.95.", "使用 0.95。"),
+        references=("Kingma & Ba 2015, arXiv 1412.6980, section 2: the mean reaches back 1 / (1 - beta2) steps",),
+    )
+)
+@applies(RUNS, training=True)
+def second_beta_low(plan: Plan) -> Iterator[Finding]:
+    value = plan.optimizer.beta2
+    if value.given and value.number is not None and 0 <= value.number < 0.5:
+        yield second_beta_low.finding(
+            evidence=seen(plan, value, *_list_of(plan, value), expected=0.95),
+            fixes=(change(plan, value, 0.95),),
+            value=shown(value),
+            steps=f"{1 / (1 - value.number):.2g}",
+        )
+
+
+@check(
+    Rule(
         id="CFG-OPT-004",
         name="weight-decay-out-of-range",
         severity=Severity.ERROR,

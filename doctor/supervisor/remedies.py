@@ -46,6 +46,7 @@ BEFORE = (
     "CFG-OPT-007",
     "CFG-OPT-011",
     "CFG-OPT-017",
+    "CFG-OPT-018",
     "CFG-PRC-004",
 )
 
@@ -294,12 +295,14 @@ def _usual_spread(config: RunConfig, finding: Finding) -> Optional[Remedy]:
     now = config.model.initializer_range
     if config.load_checkpoint or _NARROW <= now <= _WIDE:
         return None
+    # Nguyen & Salazar 2019 (arXiv 1910.05895) for narrow models; from a width of a thousand on everybody takes 0.02.
+    usual = max(_USUAL_SPREAD, float(f"{(2 / (5 * config.model.hidden_size)) ** 0.5:.2g}"))
     return Remedy(
         Text(
-            f"Begin with weights of a spread of {_USUAL_SPREAD:g}, as is usual, instead of {now:g}.",
-            f"初始权重的标准差取常用的 {_USUAL_SPREAD:g}，而不是 {now:g}。",
+            f"Begin with weights of a spread of {usual:g}, as is usual for this width, instead of {now:g}.",
+            f"初始权重的标准差取该宽度常用的 {usual:g}，而不是 {now:g}。",
         ),
-        {"model.initializer_range": _USUAL_SPREAD},
+        {"model.initializer_range": usual},
         safe=False,
         back=START,
     )
@@ -447,6 +450,7 @@ _CURES: Mapping[str, tuple[Cure, ...]] = {
     "RUN-GRAD-004": (_usual_clip,),
     "RUN-LR-001": (_usual_rate,),
     "RUN-MON-001": (_adaptive_scale, _master_weights, _usual_spread),
+    "RUN-MON-005": (_shift_labels,),
     "RUN-MON-002": (_usual_betas, _master_weights),
     "CFG-LRS-001": (_lower_end,),
     "CFG-LRS-002": (_usual_warmup,),
@@ -461,6 +465,7 @@ _CURES: Mapping[str, tuple[Cure, ...]] = {
         ),
     ),
     "CFG-OPT-017": (_usual_betas,),
+    "CFG-OPT-018": (_usual_betas,),
     "CFG-PRC-002": (_no_bfloat16,),
     "CFG-PRC-004": (_adaptive_scale,),
     "CFG-RUN-004": (

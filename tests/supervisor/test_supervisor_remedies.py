@@ -268,6 +268,10 @@ def test_weights_that_begin_nowhere_or_too_far_away(spread: float, expected: Opt
     path = tmp_path / "run.yaml"
     path.write_text(yaml.safe_dump({"model": {"type": "llama", "initializer_range": spread}}))
     remedy = remedy_for(finding("CFG-MOD-017"), load_config(str(path)), 2)
+    narrow = {"type": "llama", "hidden_size": 64, "num_attention_heads": 2, "initializer_range": spread}
+    path.write_text(yaml.safe_dump({"model": narrow}))
+    wider = remedy_for(finding("CFG-MOD-017"), load_config(str(path)), 2)
+    assert (wider and dict(wider.edits)) == (expected and {"model.initializer_range": 0.079})
     assert (remedy and dict(remedy.edits)) == (expected and {"model.initializer_range": expected})
 
 

@@ -255,21 +255,3 @@ def test_the_config_in_the_help_is_read_as_it_stands(tmp_path: Path) -> None:
         "Json",
         "tensorboard",
     )
-
-
-@pytest.mark.heavy
-def test_a_config_that_is_refused_is_put_right_with_consent(tmp_path: Path) -> None:
-    """A rate that is to end above where it begins: nothing runs, unless somebody agrees to the edit that check proposes."""
-    config = json.loads(json.dumps(OVERFLOWS))
-    config["training_args"].update(mixed_precision="O0", loss_scale=None, max_steps=2, learning_rate=1e-3, lr_end=0.5)
-    (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
-    told = doctor("train", "run.yaml", "--output-dir", "a", "--auto-fix", "--lang", "en", cwd=tmp_path)
-    assert told.returncode == 2
-    assert "--unsafe-fixes allows it" in told.stderr
-    assert not (tmp_path / "a").exists()
-    words = ("--auto-fix", "--unsafe-fixes", "--lang", "en")
-    done = doctor("train", "run.yaml", "--output-dir", "b", *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    row = json.loads((tmp_path / "b" / "interventions.jsonl").read_text())
-    assert (row["finding"]["rule"], row["edits"][0]["new"]) == ("CFG-LRS-001", 1e-4)
-    assert (tmp_path / "b" / row["config"]).is_file()

@@ -91,6 +91,17 @@ def test_labels_shifted_twice_or_of_other_data_are_refused() -> None:
             label({"input_ids": IDS, "labels": given_labels}, 10, "auto", "train_dataset")
 
 
+@pytest.mark.parametrize(("ahead", "said"), [(0, ": unshifted"), (1, ""), (2, ": shifted twice")])
+def test_labels_that_nobody_is_to_move_are_looked_at_all_the_same(ahead: int, said: str) -> None:
+    given = np.full_like(IDS, -100)
+    given[:, : 10 - ahead] = IDS[:, ahead:]
+    samples = label({"input_ids": IDS, "labels": given}, 10, "never", "train_dataset")
+    assert samples.labelled == f"taken as they are{said}"
+    assert np.array_equal(samples.labels, given)
+    other = label({"input_ids": IDS, "labels": IDS[::-1].copy()}, 10, "never", "train_dataset")
+    assert other.labelled == "taken as they are"
+
+
 @pytest.mark.parametrize("mask", [lambda labels: labels, masked], ids=["all", "prompt-masked"])
 def test_labels_shifted_twice_can_be_set_back(mask: Any) -> None:
     """A mask made before the second shift is moved with its labels."""

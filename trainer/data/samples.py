@@ -18,6 +18,8 @@ from doctor.trainer.runtime import cores
 IGNORED = -100
 #: how labels came to be that had arrived shifted twice
 SET_BACK = "set back by one here"
+#: labels that nobody is to move; followed by what is wrong with them as next tokens, if that can be told
+AS_THEY_ARE = "taken as they are"
 Ids = Any
 
 
@@ -155,9 +157,9 @@ def label(columns: dict[str, Ids], length: int, shift: str, name: str) -> Sample
             return _proved(ids[:, :length], ids[:, 1 : length + 1], "shifted here", name)
         return _proved(ids, _shifted(ids), "shifted here", name)
     ids, given = ids[:, :length], given[:, :length]
-    if shift == "never":
-        return Samples(ids, given, "taken as they are")
     state = relation(ids, given)
+    if shift == "never":
+        return Samples(ids, given, AS_THEY_ARE if state in ("shifted", "unrelated") else f"{AS_THEY_ARE}: {state}")
     if shift == "back":
         return _proved(ids, _set_back(ids, given), SET_BACK, name)
     if state == "unshifted":

@@ -297,6 +297,7 @@ BAD: tuple[Case, ...] = (
         key="optimizer.type",
     ),
     Case("CFG-OPT-017", "legacy", {"optimizer.betas": [0.9999, 0.99995]}),
+    Case("CFG-OPT-018", "glm", {"optimizer.beta1": 0.05, "optimizer.beta2": 0.1}, key="optimizer.beta2"),
     Case("CFG-OPT-016", "glm", {"optimizer.beta1": 0.99}),
     Case("CFG-OPT-016", "legacy", {"optimizer.betas": [0.95, 0.9]}),
     Case("CFG-OPT-015", "trainer", {"training_args.optimizer_offload": True}),
