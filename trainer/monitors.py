@@ -114,9 +114,7 @@ class Monitors:
                     self._tell("labels", "labels of this batch are not the next tokens")
             epoch, index, digest = self._last
             now = zlib.crc32(batch.ids.tobytes())
-            # Where samples of one batch are alike, data repeat themselves, and batches may do so as well.
-            distinct = len(np.unique(batch.ids, axis=0)) == len(batch.ids) > 1
-            if digest == now and per_epoch > 1 and distinct:
+            if digest == now and per_epoch > 1 and _distinct(batch.ids):
                 self._tell("batch-repeated", "this batch holds the very tokens of the one before")
             elif (batch.epoch, batch.index) <= (epoch, index):
                 self._tell("batch-order", f"batch {batch.index + 1} of epoch {batch.epoch + 1} comes a second time")
@@ -224,6 +222,11 @@ class Monitors:
         if kind not in self._said:
             self._said.add(kind)
             self.say(kind, words)
+
+
+def _distinct(ids: Any) -> bool:
+    """Whether no two samples of a batch are alike: where some are, data repeat themselves, and batches may do so as well."""
+    return bool(len(np.unique(ids, axis=0)) == len(ids) > 1)
 
 
 def structure(network: Any, tell: Callable[[str, str], None]) -> None:

@@ -16,7 +16,7 @@ from mindspore import Parameter, ParameterTuple, Tensor, nn, ops
 
 from doctor.trainer.arguments import TrainingArguments
 from doctor.trainer.monitors import Seen, Shadow
-from doctor.trainer.probes import Elements, places
+from doctor.trainer.probes import Elements, order, places
 from doctor.trainer.schedule import Schedule
 
 
@@ -118,19 +118,33 @@ class Measure(nn.Cell):  # type: ignore[misc]
 
 
 class _Watched(nn.Cell):  # type: ignore[misc]
-    """Squared norms, and elements of gradients and weights, one after the other; the norm alone where not `watched`."""
+    """Squared norms, then elements of gradients; what it is given first alone where not `watched`.
+
+    Gradients only: of a parameter that a graph both shows and updates MindSpore makes a copy, whole, in each step.
+    """
 
     def __init__(self, parameters: Sequence[Parameter], watched: bool) -> None:
         super().__init__(auto_prefix=False)
         self.watched = watched
-        self.parameters = ParameterTuple(parameters)
         self.elements = Elements(parameters)
         self.join = ops.Concat()
 
     def construct(self, squares: Any, gradients: Any) -> Any:
         if not self.watched:
             return squares
-        return self.join((squares, self.elements(gradients), self.elements(self.parameters)))
+        return self.join((squares, self.elements(gradients)))
+
+
+class Peek(nn.Cell):  # type: ignore[misc]
+    """Elements of parameters as they are between two graphs; at the places of others (`like`) where they go together."""
+
+    def __init__(self, parameters: Sequence[Parameter], like: Optional[Sequence[Parameter]] = None) -> None:
+        super().__init__(auto_prefix=False)
+        self.parameters = ParameterTuple(parameters)
+        self.elements = Elements(parameters if like is None else like)
+
+    def construct(self) -> Any:
+        return self.elements(self.parameters)
 
 
 class _ScaledLoss(nn.Cell):  # type: ignore[misc]
@@ -226,7 +240,7 @@ class FusedStep(nn.Cell):  # type: ignore[misc]
 
 
 class Gather(nn.Cell):  # type: ignore[misc]
-    """Adds the gradients of one micro batch to `sums`; where `watched`, also shows elements of both."""
+    """Adds the gradients of one micro batch to `sums`; where `watched`, also shows elements of them."""
 
     def __init__(self, loss: nn.Cell, parameters: ParameterTuple, watched: bool) -> None:
         super().__init__(auto_prefix=False)
@@ -234,7 +248,6 @@ class Gather(nn.Cell):  # type: ignore[misc]
         self.sums = _zeros_like(parameters, "gradient_sum")
         self.watched = watched
         self.elements = Elements(parameters)
-        self.join = ops.Concat()
         self.add = ops.AssignAdd()
         self.cast = ops.Cast()
         self.count = len(parameters)
@@ -245,7 +258,7 @@ class Gather(nn.Cell):  # type: ignore[misc]
             self.add(self.sums[i], self.cast(gradients[i], ms.float32))
         if not self.watched:
             return value, value
-        return value, self.join((self.elements(gradients), self.elements(self.sums)))
+        return value, self.elements(gradients)
 
 
 class Apply(nn.Cell):  # type: ignore[misc]
@@ -259,7 +272,8 @@ class Apply(nn.Cell):  # type: ignore[misc]
         self.exchange = Exchange(optimizer.parameters, shared)
         self.optimizer = optimizer
         self.measure = Measure(args.max_grad_norm, args.monitors)
-        self.watched = _Watched(optimizer.parameters, args.monitors)
+        # Sums of this process alone can be looked at before; with others they are known only in here.
+        self.watched = _Watched(optimizer.parameters, args.monitors and shared)
         self.guarded = guarded
         self.finite = ops.IsFinite()
         self.assign = ops.Assign()
@@ -318,6 +332,8 @@ class Stepper:
         self.args, self.schedule, self.guarded = args, schedule, guarded
         parameters = network.trainable_params()
         self.optimizer = AdamW(parameters, args)
+        #: of the elements that a step shows, the place of each weight's
+        self.order = np.array(order(parameters))
         self.micro_batches = args.gradient_accumulation_steps
         #: with other workers the loss of a step is that of all
         self.total = Total() if shared else None
@@ -326,32 +342,41 @@ class Stepper:
         else:
             self.gather = Gather(loss, self.optimizer.parameters, args.monitors)
             self.apply = Apply(self.gather.sums, self.optimizer, args, guarded, shared)
+            self.sums = Peek(self.gather.sums, parameters)
+        self.weights = Peek(self.optimizer.parameters)
 
     def run(self, batches: Sequence[tuple[Any, Any]], share: float, scale: float, updates: int) -> Outcome:
         """One update from micro batches of (ids, labels); `updates` counts those done before."""
         rate = self.schedule.at(updates)
         rates = Rates.of(self.args, rate, updates + 1)
         numbers = [_scalar(value) for value in (scale, rates.rate, rates.epsilon, rates.decay)]
-        part = _scalar(share)
+        of_all = _scalar(share)
         total, parts = 0.0, []
         if self.micro_batches == 1:
             ids, labels = batches[0]
-            loss, norm, watched = self.fused(Tensor(ids), Tensor(labels), part, *numbers)
+            loss, norm, watched = self.fused(Tensor(ids), Tensor(labels), of_all, *numbers)
             total = float(loss.asnumpy())
         else:
             for ids, labels in batches:
-                loss, added = self.gather(Tensor(ids), Tensor(labels), part, numbers[0])
+                loss, shown = self.gather(Tensor(ids), Tensor(labels), of_all, numbers[0])
                 total += float(loss.asnumpy())
-                parts.append(added)
+                if self.args.monitors:
+                    parts.append((self._elements(shown), self._elements(self.sums())))
             norm, watched = self.apply(*numbers)
         if self.total is not None:
             total = float(self.total(_scalar(total)).asnumpy())
         grad_norm = float(norm.asnumpy())
         seen = None
         if self.args.monitors:
-            squares, gradients, weights = np.split(watched.asnumpy(), 3)
-            seen = Seen(squares, gradients, weights, tuple(np.split(added.asnumpy(), 2) for added in parts))
+            count = len(self.order)
+            shown = watched.asnumpy()
+            gradients = shown[count:][self.order] if len(shown) > count else parts[-1][1]
+            seen = Seen(shown[:count], gradients, self._elements(self.weights()), tuple(parts))
         return Outcome(total, grad_norm, bool(np.isfinite(grad_norm)) or not self.guarded, rate, seen)
+
+    def _elements(self, shown: Tensor) -> Any:
+        """What `Elements` gave, by weight."""
+        return shown.asnumpy()[self.order]
 
     def shadow(self) -> Shadow:
         """The present state of the elements that the steps show."""

@@ -58,13 +58,27 @@ class Bench:
             self.network, LanguageModelLoss(self.network), args, schedule, self.scaler.drops_overflow
         )
         self.updates = 0
+        self.monitors: Any = None
+        self.said: list[Any] = []
 
     def run(self, *batches: tuple[Any, Any]) -> Any:
+        """The outcome of an update, which the monitors are to have nothing to say about."""
+        from doctor.trainer.monitors import Monitors
+
+        if self.monitors is None:
+            self.monitors = Monitors(self.stepper.args, self.stepper.schedule, self.stepper.shadow(), self._say)
         learned = sum(int((labels != -100).sum()) for _, labels in batches)
-        outcome = self.stepper.run(batches, 1 / learned, self.scaler.value, self.updates)
+        scale, updates = self.scaler.value, self.updates
+        outcome = self.stepper.run(batches, 1 / learned, scale, updates)
+        if outcome.seen is not None and self.stepper.args.mixed_precision != "O3":
+            self.monitors.step(outcome.seen, outcome.rate, scale, updates, outcome.applied, outcome.grad_norm)
+        assert self.said == []
         self.updates += int(outcome.applied)
         self.scaler.update(outcome.overflow)
         return outcome
+
+    def _say(self, kind: str, words: str) -> None:
+        self.said.append((kind, words))
 
     def losses(self, count: int = 8) -> list[float]:
         return [self.run(batch(4, seed % 3)).loss for seed in range(count)]
