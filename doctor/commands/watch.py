@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from doctor.commands.outlets import add_outlets
 from doctor.errors import EXIT_INTERRUPTED, UsageError
+from doctor.escape import visible
 from doctor.finding import Text
 from doctor.language import Help
 from doctor.terminal import has_screen
@@ -163,6 +164,7 @@ def _follow(args: argparse.Namespace, session: Any, tell: Any, sinks: Sequence[A
         replay(session, state, args.paths)
     watch = RunWatch(session, args.paths, state)
     stopped = False
+    told = 0
     saved = time.monotonic()
     with _StopSignals():
         try:
@@ -172,6 +174,7 @@ def _follow(args: argparse.Namespace, session: Any, tell: Any, sinks: Sequence[A
                     _save_state(watch, args.state, args.lang)
                     saved = time.monotonic()
                 events = watch.step()
+                told = _say_unread(session.notices, told, args.lang)
                 if events:
                     tell(events)
                     sys.stdout.flush()
@@ -183,6 +186,18 @@ def _follow(args: argparse.Namespace, session: Any, tell: Any, sinks: Sequence[A
             _save_state(watch, args.state, args.lang)
         tell(watch.close())
     return stopped
+
+
+def _say_unread(notices: Sequence[Any], told: int, lang: str) -> int:
+    """Says which logs cannot be read as soon as that is known; gives the number of notices that have been looked at."""
+    for notice in notices[told:]:
+        if notice.kind in ("unreadable", "damaged"):
+            text = Text(
+                f"doctor: {visible(notice.source)}: not read: {notice.detail}",
+                f"doctor：{visible(notice.source)}：未能读取：{notice.detail}",
+            )
+            sys.stderr.write(text.pick(lang) + "\n")
+    return len(notices)
 
 
 class _StopSignals:

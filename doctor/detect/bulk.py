@@ -6,16 +6,17 @@ Gives exactly what feeding the records one by one to `RankStream.feed` gives; a 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Union
 
 import numpy as np
 
 from doctor.detect.alarm import Alarm
 from doctor.detect.pace import STARVED
-from doctor.detect.sieve import RATE_MOVES, SAME, SLOW_AMONG, SLOW_STEPS, Bounds, group_at, tile_at
+from doctor.detect.sieve import SLOW_AMONG, SLOW_STEPS, group_at, tile_at
 from doctor.detect.stream import LINES, RankStream
+from doctor.detect.usual import INF, SAME_SEEN, Bounds, Usual
 from doctor.records.block import MetricBlock
 from doctor.records.columns import Bools, Floats, Ints, differences
 
@@ -151,40 +152,110 @@ def _add_points(stream: RankStream, block: MetricBlock) -> None:
 
 
 def _looked(stream: RankStream, block: MetricBlock, first: int, end: int) -> _Looked:
-    """What some records of a tile are each by itself."""
-    bounds, before = stream.sieve.bounds_now(), stream.before
+    """What some records of a tile are each by itself; takes down what they are like."""
+    sieve, before = stream.sieve, stream.before
+    bounds, usual = sieve.bounds_now(), sieve.usual
     assert before is not None
 
     def column(name: str) -> Optional[Floats]:
         values = block.columns.get(name)
         return None if values is None else values[first:end]
 
-    loss = column("loss")
+    loss, norm, time = column("loss"), column("grad_norm"), column("step_time_ms")
     assert loss is not None
-    good = _within(bounds, loss, column("grad_norm"), before.grad_norm)
-    good &= _settings(bounds, column("overflow"), column("loss_scale"), len(loss))
-    good &= _moves(column("lr"), before.lr, len(loss))
-    wait, time = column("data_time_ms"), column("step_time_ms")
+    good = _finite_within(loss, bounds.loss_low, bounds.loss_high, bounds.broken, usual, usual.losses)
+    if norm is not None:
+        good &= _finite_within(norm, bounds.norm_low, bounds.norm_high, bounds.broken, usual, usual.norms)
+        risen = norm > bounds.norm_risen
+        if risen.any():
+            former = np.concatenate(([before.grad_norm or 0.0], norm[:-1]))
+            good &= ~(risen & (former > bounds.norm_rises))
+    good &= _scales(bounds, column("loss_scale"), usual)
+    good &= _steps(stream, bounds, usual, column("global_step"), column("step"), column("epoch"))
+    moved = _moved(column("lr"), before.lr, len(loss))
+    good &= moved <= bounds.moves
+    overflow, flags = column("overflow"), np.zeros(len(loss), dtype=np.bool_)
+    if overflow is not None:
+        flags = overflow != 0
+    good &= np.isin(flags, bounds.overflow) if len(bounds.overflow) > 1 else flags == bounds.overflow[0]
+    wait, starved = column("data_time_ms"), np.zeros(len(loss), dtype=np.bool_)
     if wait is not None:
-        good &= (wait <= STARVED * time) if time is not None else False
-    step = column("global_step")
-    if step is None:
-        step, epoch = column("step"), column("epoch")
-        if epoch is not None:
-            good &= differences(epoch, stream.epoch) >= 0
-    assert step is not None
-    last = before.at if before.at is not None else -1
-    good &= differences(step, last) == stream.stride
-    if stream.stride <= 0:
-        good[:] = False
-    sieve = stream.sieve
+        starved = wait > STARVED * time if time is not None else np.ones(len(loss), dtype=np.bool_)
+        if not bounds.starved:
+            good &= ~starved
     same = _in_a_row(differences(loss, before.loss if before.loss is not None else np.nan) == 0, sieve.same)
+    good &= (same < bounds.same) | (same >= bounds.same + SAME_SEEN)
     slow = np.zeros(len(loss), dtype=np.int64)
     if time is not None:
         slow = _among(time > bounds.longest, sieve.slow, sieve.count % SLOW_AMONG)
         good &= (slow < SLOW_STEPS) | (time <= bounds.longest)
-    good &= same < SAME
+    seen_flags = [flag for flag in (False, True) if (flags == flag).any()]
+    longest = 0.0 if time is None else float(np.fmax.reduce(time))
+    usual.rest(longest, float(moved.max()), int(same.max()), bool(starved.any()), seen_flags)
     return _Looked(good, same, slow)
+
+
+def _finite_within(
+    values: Floats, low: float, high: float, broken: bool, usual: Usual, note: Callable[[float, float], None]
+) -> Bools:
+    """Which values are within bounds, or not finite where that is usual; the extremes of the finite ones are noted."""
+    least, most = float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
+    if low <= least and most <= high:
+        note(least, most)
+        return np.ones(len(values), dtype=np.bool_)
+    good: Bools = (values >= low) & (values <= high)
+    finite = np.isfinite(values)
+    if finite.all():
+        note(least, most)
+        return good
+    usual.broken = True
+    if finite.any():
+        note(float(values[finite].min()), float(values[finite].max()))
+    return good | ~finite if broken else good & finite
+
+
+def _scales(bounds: Bounds, scale: Optional[Floats], usual: Usual) -> Union[bool, Bools]:
+    if scale is None or bounds.scale_low is None or bounds.scale_high is None:
+        if scale is not None:
+            usual.scales(float(scale.min()), float(scale.max()))
+        return scale is None and bounds.scale_low is None
+    usual.scales(float(scale.min()), float(scale.max()))
+    return (scale >= bounds.scale_low) & (scale <= bounds.scale_high)
+
+
+def _steps(
+    stream: RankStream,
+    bounds: Bounds,
+    usual: Usual,
+    at: Optional[Floats],
+    step: Optional[Floats],
+    epoch: Optional[Floats],
+) -> Bools:
+    """Which records are as far from the one before as they should be."""
+    before, values = stream.before, at if at is not None else step
+    assert values is not None and before is not None
+    gaps = differences(values, before.at if before.at is not None else -1)
+    usual.gaps(float(gaps.min()), float(gaps.max()))
+    low, high = bounds.gaps if bounds.gaps is not None else (max(stream.stride, 1), stream.stride)
+    good: Bools = (gaps >= low) & (gaps <= high)
+    if at is None and epoch is not None:
+        good &= differences(epoch, stream.epoch) >= 0
+    return good
+
+
+def _moved(rate: Optional[Floats], before: Optional[float], size: int) -> Floats:
+    """As `usual.move`."""
+    if rate is None:
+        return np.full(size, 0.0 if before is None else INF)
+    former = np.concatenate(([before if before is not None else np.nan], rate[:-1]))
+    moved: Floats
+    if former.min() > 0 and rate.min() > 0 and rate.max() < INF and former[0] < INF:
+        moved = np.abs(rate / former - 1)
+        return moved
+    fine = (former > 0) & (rate > 0) & (rate < INF) & (former < INF)
+    moved = np.full(size, INF)
+    moved[fine] = np.abs(rate[fine] / former[fine] - 1)
+    return moved
 
 
 def _in_a_row(flags: Bools, before: int) -> Ints:
@@ -204,38 +275,3 @@ def _among(flags: Bools, before: int, place: int) -> Ints:
         counts[place - 1] = before
     sums: Ints = counts.reshape(-1, SLOW_AMONG).cumsum(axis=1).ravel()[place:size]
     return sums
-
-
-def _within(bounds: Bounds, loss: Floats, norm: Optional[Floats], norm_before: Optional[float]) -> Bools:
-    good = (loss >= bounds.loss_low) & (loss <= bounds.loss_high)
-    if norm is not None:
-        good &= (norm >= bounds.norm_low) & (norm <= bounds.norm_high)
-        risen = norm > bounds.norm_risen
-        if risen.any():
-            former = np.concatenate(([norm_before or 0.0], norm[:-1]))
-            good &= ~(risen & (former > bounds.norm_rises))
-    return good
-
-
-def _settings(bounds: Bounds, overflow: Optional[Floats], scale: Optional[Floats], size: int) -> Bools:
-    good = np.ones(size, dtype=np.bool_)
-    if overflow is not None:
-        good &= overflow == 0
-    if scale is not None:
-        good &= scale == (bounds.scale if bounds.scale is not None else np.nan)
-    elif bounds.scale is not None:
-        good[:] = False
-    return good
-
-
-def _moves(rate: Optional[Floats], before: Optional[float], size: int) -> Bools:
-    good = np.ones(size, dtype=np.bool_)
-    if (rate is None) != (before is None):
-        good[:] = False
-    elif rate is not None and before is not None:
-        if before <= 0 or rate.min() <= 0:
-            good[:] = False
-            return good
-        former = np.concatenate(([before], rate[:-1]))
-        good = np.abs(rate / former - 1) <= RATE_MOVES
-    return good

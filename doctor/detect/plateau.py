@@ -72,6 +72,9 @@ class LossPlateau(Detector):
             return QUIET
         present, self.block = mean(self.block), []
         self.blocks.append(present)
+        if present < LOWEST * level.start or level.start < START:
+            self.done = True
+            return self._end()
         if present < (1 - MOVED) * self.mark:
             self.mark, self.since = present, metric
             return self._end()
@@ -82,7 +85,7 @@ class LossPlateau(Detector):
         assert metric.at is not None
         if self.opened is not None or since is None or since.at is None or level.jumping:
             return QUIET
-        if level.start < START or self.facts.loads_weights or self.facts.resumes:
+        if self.facts.loads_weights or self.facts.resumes:
             self.done = True
             return QUIET
         still = metric.at - since.at

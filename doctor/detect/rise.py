@@ -23,7 +23,7 @@ BLOCK = 8
 TOO_MUCH = {2: (0.25, 13.0), 4: (0.13, 13.0), 8: (0.08, 12.0), 16: (0.06, 12.0)}
 #: The more windows there were, the lower the best of them is by chance. In runs up to the first number of steps these
 #: shares of the bounds are enough; from the second on the whole of them is needed.
-SHORT, LONG = 600, 4000
+SHORT, LONG = 600, 2000
 SHORT_RISE, SHORT_ERRORS = 0.5, 0.6
 #: A straight line through the blocks of a window rises: by this many of its standard errors, and by this share of the
 #: level. In windows of 32 steps and more the 21 public healthy curves, 20,000 steps long, reach 5.1 errors.

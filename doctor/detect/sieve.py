@@ -7,12 +7,13 @@ is shown part by part: of its quiet parts the last record, of the others all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional, Union
 
 from doctor.detect.alarm import Alarm
 from doctor.detect.pace import STARVED
+from doctor.detect.usual import Bounds, Usual, move, news
 from doctor.records.record import Metric
 
 if TYPE_CHECKING:
@@ -33,26 +34,10 @@ ABOVE, BELOW = 5.0, 0.5
 NORM_LOW, NORM_HIGH, NORM_RISEN, NORM_RISES = 0.1, 10.0, 5.0, 2.0
 #: and so many steps among so many that took longer than their pace allows: single ones do on any busy machine
 SLOW_STEPS, SLOW_AMONG = 16, 64
-#: and a rate that moves by more than this share from one record to the next
-RATE_MOVES = 0.05
-#: this many losses in a row that equal the one before may not be chance
-SAME = 5
+#: when more than this share of a tile was shown and nothing said of it, what is in it has become usual
+MUCH = 0.125
 #: behind the group of an alarm so many records are all shown; one that stands longer is no news
 NEWS = 1024
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What is quiet for the records of one tile."""
-
-    loss_low: float
-    loss_high: float
-    norm_low: float
-    norm_high: float
-    norm_risen: float
-    norm_rises: float
-    longest: float
-    scale: Optional[float]
 
 
 def group_at(count: int) -> int:
@@ -71,12 +56,17 @@ class Sieve:
     def __init__(
         self, show: Callable[[Metric, list[Alarm]], None], make_bounds: Callable[[Optional[Metric]], Bounds]
     ) -> None:
-        self._show = show
+        self._give = show
         self._make_bounds = make_bounds
         #: records so far, and the last of them
         self.count = 0
         self.before: Optional[Metric] = None
         self.bounds: Optional[Bounds] = None
+        #: what the records of the present tile were like, how many of them were shown, and whether something was said
+        self.usual = Usual()
+        self._shown, self._spoke = 0, False
+        #: where the tile began, and whether its bounds are those of what is usual
+        self._tile, self._habit = -1, False
         #: records of the group, of the part once the group is loud, that were not shown, behind the number of the first
         self._held: list[tuple[int, Union[Metric, MetricBlock]]] = []
         self._loud = self._part_loud = False
@@ -95,6 +85,7 @@ class Sieve:
 
     def heard(self) -> None:
         """The detectors have just said something."""
+        self._spoke = True
         self._news = (self.count - 1) // (GROUP * LARGER) * GROUP * LARGER + NEWS
 
     def end(self, said: list[Alarm]) -> None:
@@ -155,9 +146,18 @@ class Sieve:
 
     def bounds_now(self) -> Bounds:
         """The bounds of the present tile; where one begins, made from what the detectors know there."""
-        if self.bounds is None or self.count % tile_at(self.count) == 0:
-            self.bounds = self._make_bounds(self.before)
+        tile = tile_at(self.count)
+        begin = self.count // tile * tile
+        if self.bounds is None or begin != self._tile:
+            self._habit = (self._habit or self._shown > MUCH * tile) and not self._spoke
+            bounds = self._make_bounds(self.before)
+            self.bounds = self.usual.widen(bounds) if self._habit else bounds
+            self.usual, self._shown, self._spoke, self._tile = Usual(), 0, False, begin
         return self.bounds
+
+    def _show(self, metric: Metric, said: list[Alarm]) -> None:
+        self._shown += 1
+        self._give(metric, said)
 
     def _begin(self) -> None:
         """Begins a group or a part where the next record is the first of one."""
@@ -173,6 +173,7 @@ class Sieve:
     def _sift(self, metric: Metric, stride: int, said: list[Alarm]) -> None:
         self._begin()
         counted = self._counted(metric)
+        self._note(metric, stride)
         if self._part_loud:
             self._show(metric, said)
             return
@@ -202,39 +203,70 @@ class Sieve:
     def _counted(self, metric: Metric) -> bool:
         """Counts equal losses and slow steps; False when the record is one too many of them."""
         bounds, before = self.bounds, self.before
-        good = True
         # a difference, since no two losses are equal that are not finite
         former = before.loss if before is not None else None
         is_same = former is not None and metric.loss is not None and metric.loss - former == 0
         self.same = self.same + 1 if is_same else 0
-        good = self.same < SAME
         if self.count % SLOW_AMONG == 0:
             self.slow = 0
-        if bounds is not None and metric.step_time_ms is not None and metric.step_time_ms > bounds.longest:
+        if bounds is None:
+            return True
+        good = not news(self.same, bounds)
+        if metric.step_time_ms is not None and metric.step_time_ms > bounds.longest:
             self.slow += 1
             good &= self.slow < SLOW_STEPS
         return good
 
+    def _note(self, metric: Metric, stride: int) -> None:
+        """Takes down what the record is like. `bulk` does the same with columns."""
+        usual, before = self.usual, self.before
+        loss, norm, scale = metric.loss, metric.grad_norm, metric.loss_scale
+        if loss is not None and math.isfinite(loss):
+            usual.losses(loss, loss)
+        else:
+            usual.broken = True
+        if norm is not None and math.isfinite(norm):
+            usual.norms(norm, norm)
+        elif norm is not None:
+            usual.broken = True
+        if scale is not None:
+            usual.scales(scale, scale)
+        if before is not None and metric.at is not None and before.at is not None:
+            usual.gaps(metric.at - before.at, metric.at - before.at)
+        moved = move(metric.lr, before.lr if before is not None else None)
+        usual.rest(metric.step_time_ms or 0.0, moved, self.same, _starved(metric), (bool(metric.overflow),))
+
     def _is_quiet(self, metric: Metric, stride: int) -> bool:
         """Whether nothing else about a record stands out. `bulk` says the same of columns."""
         bounds, before = self.bounds, self.before
-        if bounds is None or before is None or metric.overflow or metric.evaluation:
+        if bounds is None or before is None or metric.evaluation or bool(metric.overflow) not in bounds.overflow:
             return False
-        loss, rate, norm = metric.loss, metric.lr, metric.grad_norm
-        if loss is None or not bounds.loss_low <= loss <= bounds.loss_high or metric.loss_scale != bounds.scale:
+        loss, norm, scale = metric.loss, metric.grad_norm, metric.loss_scale
+        if loss is None or not (bounds.loss_low <= loss <= bounds.loss_high or (bounds.broken and _broken(loss))):
             return False
-        if (rate is None) != (before.lr is None) or (rate is not None and not _near(rate, before.lr)):
+        if scale is None or bounds.scale_low is None or bounds.scale_high is None:
+            if scale is not None or bounds.scale_low is not None:
+                return False
+        elif not bounds.scale_low <= scale <= bounds.scale_high:
             return False
-        if norm is not None and not bounds.norm_low <= norm <= bounds.norm_high:
+        if not move(metric.lr, before.lr) <= bounds.moves:
+            return False
+        if norm is not None and not (bounds.norm_low <= norm <= bounds.norm_high or (bounds.broken and _broken(norm))):
             return False
         if norm is not None and norm > bounds.norm_risen and (before.grad_norm or 0.0) > bounds.norm_rises:
             return False
-        time, wait = metric.step_time_ms, metric.data_time_ms
-        if wait is not None and (time is None or wait > STARVED * time):
+        if _starved(metric) and not bounds.starved:
             return False
-        step, last = metric.at, before.at
-        return step is not None and last is not None and step - last == stride > 0
+        if metric.at is None or before.at is None:
+            return False
+        gap = metric.at - before.at
+        return gap == stride > 0 if bounds.gaps is None else bounds.gaps[0] <= gap <= bounds.gaps[1]
 
 
-def _near(rate: float, before: Optional[float]) -> bool:
-    return before is not None and before > 0 and rate > 0 and abs(rate / before - 1) <= RATE_MOVES
+def _broken(value: float) -> bool:
+    return not math.isfinite(value)
+
+
+def _starved(metric: Metric) -> bool:
+    wait, time = metric.data_time_ms, metric.step_time_ms
+    return wait is not None and (time is None or wait > STARVED * time)

@@ -6,7 +6,7 @@ Nothing depends on how the records arrive, one by one while a run is followed or
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Optional
@@ -20,7 +20,8 @@ from doctor.detect.pace import SaveTime, StepTime
 from doctor.detect.ranks import RankCurve
 from doctor.detect.rate import LearningRate
 from doctor.detect.resume import Resumption
-from doctor.detect.sieve import ABOVE, BELOW, NORM_HIGH, NORM_LOW, NORM_RISEN, NORM_RISES, Bounds, Sieve
+from doctor.detect.sieve import ABOVE, BELOW, NORM_HIGH, NORM_LOW, NORM_RISEN, NORM_RISES, Sieve
+from doctor.detect.usual import Bounds
 from doctor.finding import Severity
 from doctor.records.record import Metric
 
@@ -29,8 +30,12 @@ if TYPE_CHECKING:
 
 #: the step counter has to go back this far; lines of several ranks in one log may come in any order
 BACK = 3
+#: what a rule says more often than this (of faults that come and go) is no news
+NEWS_TIMES = 12
 #: lines of the last steps that are remembered
 LINES = 8
+#: records, a power of two, after which detectors that have said all are left out
+PRUNE_EVERY = 64
 
 
 class RankStream:
@@ -50,6 +55,8 @@ class RankStream:
         self.restarts = 0
         self._order: tuple[float, int] = (0.0, 0)
         self._open: dict[str, Alarm] = {}
+        #: rule -> how often something was said of it
+        self._told: Counter[str] = Counter()
         self._rate: Optional[LearningRate] = None
         self._begin()
 
@@ -148,6 +155,8 @@ class RankStream:
             found = detector.feed(metric)
             if found:
                 said.extend(found)
+        if not self.sieve.count & PRUNE_EVERY - 1:
+            self.detectors = [detector for detector in self.detectors if not detector.done]
         found = self.resumption.feed(metric)
         if found:
             said.extend(found)
@@ -158,6 +167,7 @@ class RankStream:
         level = self._level
         sigma = max(level.sigma, 0.004 * level.middle)
         middle = self._gradient.middle
+        scale = before.loss_scale if before is not None else None
         return Bounds(
             BELOW * level.middle,
             level.middle + ABOVE * sigma,
@@ -166,7 +176,8 @@ class RankStream:
             NORM_RISEN * middle,
             NORM_RISES * middle,
             self._pace.limit,
-            before.loss_scale if before is not None else None,
+            scale,
+            scale,
         )
 
     def _follow(self, metric: Metric, step: int, said: list[Alarm]) -> None:
@@ -190,9 +201,10 @@ class RankStream:
         ]
 
     def _remember(self, said: Sequence[Alarm]) -> None:
-        if said:
+        if any(self._told[alarm.rule] < NEWS_TIMES for alarm in said):
             self.sieve.heard()
         for alarm in said:
+            self._told[alarm.rule] += 1
             if alarm.kind == "resolved":
                 self._open.pop(alarm.rule, None)
             else:

@@ -1,6 +1,6 @@
 """Follows the logs of a run while they are written. No threads: the caller asks `Follower.poll` for news.
 
-On local disks inotify tells which files changed, and what comes within 25 ms is taken together. On shared disks, and
+On local disks inotify tells which files changed, and what comes within 40 ms is taken together. On shared disks, and
 where inotify is missing or turned out not to tell, every file is asked each 50 ms. Even where inotify tells, all files
 are asked once a second.
 """
@@ -24,7 +24,7 @@ from doctor.records.reader import STDIN
 from doctor.records.record import Chunk, Notice
 
 #: seconds
-COALESCE, ASK, ASK_ALL, LOOK_FOR_NEW = 0.025, 0.050, 1.0, 1.0
+COALESCE, ASK, ASK_ALL, LOOK_FOR_NEW = 0.040, 0.050, 1.0, 1.0
 #: looking for new logs, and asking all files, may take these parts of the time; with very many files both happen less often
 LOOK_SHARE, ASK_SHARE = 0.005, 0.05
 #: seconds that it takes to ask one file (measured: 5 to 15 microseconds)
