@@ -331,7 +331,8 @@ class TrainingArguments:
                 rule="CFG-LRS-001",
             )
         if self.max_steps == 0:
-            raise wrong(place.at("max_steps"), 0, Text("-1 or > 0", "-1 或大于 0 的整数"), rule="CFG-LRS-007")
+            key = "total_steps" if "total_steps" in self.given else "max_steps"
+            raise wrong(place.at(key), 0, Text("-1 or > 0", "-1 或大于 0 的整数"), rule="CFG-LRS-007")
         if self.warmup_steps and self.warmup_ratio:
             raise UsageError(
                 Text(
