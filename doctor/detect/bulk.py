@@ -14,9 +14,9 @@ import numpy as np
 
 from doctor.detect.alarm import Alarm
 from doctor.detect.pace import STARVED
-from doctor.detect.sieve import SLOW_AMONG, SLOW_STEPS, group_at, tile_at
+from doctor.detect.sieve import group_at, tile_at
 from doctor.detect.stream import LINES, RankStream
-from doctor.detect.usual import INF, SAME_SEEN, Bounds, Usual
+from doctor.detect.usual import INF, SAME_SEEN, SLOW_AMONG, SLOW_STEPS, Bounds, Usual
 from doctor.records.block import MetricBlock
 from doctor.records.columns import Bools, Floats, Ints, differences
 
@@ -190,8 +190,8 @@ def _looked(stream: RankStream, block: MetricBlock, first: int, end: int) -> _Lo
         slow = _among(time > bounds.longest, sieve.slow, sieve.count % SLOW_AMONG)
         good &= (slow < SLOW_STEPS) | (time <= bounds.longest)
     seen_flags = [flag for flag in (False, True) if (flags == flag).any()]
-    longest = 0.0 if time is None else float(np.fmax.reduce(time))
-    usual.rest(longest, float(moved.max()), int(same.max()), bool(starved.any()), seen_flags)
+    usual.times(0.0 if time is None else float(np.fmax.reduce(time)), int(slow.max()))
+    usual.rest(float(moved.max()), int(same.max()), bool(starved.any()), seen_flags)
     return _Looked(good, same, slow)
 
 

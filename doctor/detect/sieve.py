@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Optional, Union
 
 from doctor.detect.alarm import Alarm
 from doctor.detect.pace import STARVED
-from doctor.detect.usual import Bounds, Usual, move, news
+from doctor.detect.usual import SLOW_AMONG, SLOW_STEPS, Bounds, Usual, move, news
 from doctor.records.record import Metric
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ ABOVE, BELOW = 5.0, 0.5
 #: so does a gradient norm outside these multiples of its median, or above the third when the one before it was above the
 #: fourth: single norms of healthy runs are up to ten times the median
 NORM_LOW, NORM_HIGH, NORM_RISEN, NORM_RISES = 0.1, 10.0, 5.0, 2.0
-#: and so many steps among so many that took longer than their pace allows: single ones do on any busy machine
-SLOW_STEPS, SLOW_AMONG = 16, 64
 #: when more than this share of a tile was shown and nothing said of it, what is in it has become usual
 MUCH = 0.125
 #: behind the group of an alarm so many records are all shown; one that stands longer is no news
@@ -151,7 +149,8 @@ class Sieve:
         if self.bounds is None or begin != self._tile:
             self._habit = (self._habit or self._shown > MUCH * tile) and not self._spoke
             bounds = self._make_bounds(self.before)
-            self.bounds = self.usual.widen(bounds) if self._habit else bounds
+            slow = self.bounds is not None and self.bounds.slow
+            self.bounds = self.usual.widen(bounds, slow) if self._habit else bounds
             self.usual, self._shown, self._spoke, self._tile = Usual(), 0, False, begin
         return self.bounds
 
@@ -234,7 +233,8 @@ class Sieve:
         if before is not None and metric.at is not None and before.at is not None:
             usual.gaps(metric.at - before.at, metric.at - before.at)
         moved = move(metric.lr, before.lr if before is not None else None)
-        usual.rest(metric.step_time_ms or 0.0, moved, self.same, _starved(metric), (bool(metric.overflow),))
+        usual.times(metric.step_time_ms or 0.0, self.slow)
+        usual.rest(moved, self.same, _starved(metric), (bool(metric.overflow),))
 
     def _is_quiet(self, metric: Metric, stride: int) -> bool:
         """Whether nothing else about a record stands out. `bulk` says the same of columns."""

@@ -54,6 +54,35 @@ def _columns(rng: random.Random) -> dict[str, Floats]:
     return columns
 
 
+def _odd(rng: random.Random, columns: dict[str, Floats]) -> None:
+    """Makes something of the run stand out nearly always, at least in a part of it."""
+    noise = np.random.default_rng(rng.randrange(1 << 30))
+    first = rng.choice([0, 0, 1500])
+    part = slice(first, rng.choice([RECORDS, RECORDS, 3000]))
+    for kind in rng.sample(("loss", "same", "norm", "rate", "scale", "gaps", "nan", "overflow", "wait", "slow"), 2):
+        size = len(columns["loss"][part])
+        if kind == "loss":
+            columns["loss"][part] = noise.uniform(0.5, 6, size)
+        elif kind == "same":
+            columns["loss"][part] = np.round(columns["loss"][part], 1)
+        elif kind == "norm":
+            columns["grad_norm"][part] = rng.choice([np.nan, noise.lognormal(0, 1.5, size)])
+        elif kind == "rate":
+            columns["lr"][part] = rng.choice([0.0, noise.uniform(0, 1, size)])
+        elif kind == "scale":
+            columns["loss_scale"][part] = 2.0 ** noise.integers(8, 12, size)
+        elif kind == "gaps":
+            columns["step"][part] += np.cumsum(noise.integers(0, 3, size))
+        elif kind == "nan":
+            columns["loss"][part] = np.nan
+        elif kind == "overflow":
+            columns["overflow"] = noise.integers(0, rng.choice([1, 2]) + 1, RECORDS).clip(0, 1).astype(float)
+        elif kind == "wait":
+            columns["data_time_ms"][part] = columns["step_time_ms"][part] * noise.uniform(0.3, 0.6, size)
+        else:
+            columns["step_time_ms"][part] *= noise.choice([1.0, 3.0], size)
+
+
 def _block(columns: dict[str, Floats]) -> MetricBlock:
     data = b"".join(b"line %06d\n" % number for number in range(RECORDS))
     starts = np.arange(RECORDS) * 12
@@ -64,12 +93,16 @@ def _state(stream: RankStream) -> str:
     return repr((stream.count, stream.stride, stream.restarts, stream.last, stream.lines, stream.curve.points))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(40))
 def test_blocks_are_judged_as_records(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     if seed >= 12:  # as if the run were long already
-        monkeypatch.setattr(sieve, "LONG_RUN", 2048)
-    block = _block(_columns(rng))
+        monkeypatch.setattr(sieve, "LONG_RUN", rng.choice([2048, 1 << 15]))
+    columns = _columns(rng)
+    if seed >= 16:
+        monkeypatch.setattr(sieve, "WHOLE", 1024)
+        _odd(rng, columns)
+    block = _block(columns)
     records: list[Metric] = list(block)
     singly, cut = RankStream("log", 0, RunFacts()), RankStream("log", 0, RunFacts())
     expected: list[Any] = []
