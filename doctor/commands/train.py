@@ -136,7 +136,8 @@ def run(args: argparse.Namespace) -> int:
     screen.total = max(0, config.args.max_steps or 0)
     screen.say(Text(f"run folder: {folder.root}", f"运行目录：{folder.root}"))
     if args.resume == "newest":
-        screen.say(_whence(folder.checkpoints))
+        words, screen.after = _whence(folder.checkpoints)
+        screen.say(words)
     done = [
         put_right(number, change, config, folder, who) for number, (change, who) in enumerate(zip(changes, agreed), 1)
     ]
@@ -159,17 +160,18 @@ def run(args: argparse.Namespace) -> int:
     return watched.code
 
 
-def _whence(root: Path) -> Text:
-    """Where a run that is resumed goes on, so that nobody takes a beginning for that. Raises UsageError for torn checkpoints."""
+def _whence(root: Path) -> tuple[Text, int]:
+    """Where a run that is resumed goes on, so that nobody takes a beginning for that: in words, and the step. Raises UsageError
+    for torn checkpoints."""
     from doctor.trainer import checkpoint as checkpoints
 
     found = checkpoints.newest(root)
     if found is None:
-        return Text(f"{root} holds no checkpoint yet: from the beginning", f"{root} 中还没有检查点：从头开始")
+        return Text(f"{root} holds no checkpoint yet: from the beginning", f"{root} 中还没有检查点：从头开始"), 0
     words = Text(f"goes on from step {found.step}", f"从第 {found.step} 步继续")
     for item in checkpoints.torn(root):
         words += Text(f"; passed over: {item.path.name} ", f"；已跳过：{item.path.name} ") + item.why
-    return words
+    return words, found.step
 
 
 def _smoke(args: argparse.Namespace) -> int:

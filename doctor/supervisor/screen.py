@@ -30,6 +30,8 @@ class Screen:
         self.width = width_of(terminal_width())
         self.terminal = form == "text" and out.isatty()
         self.total = 0
+        #: of a run that is resumed, the step it goes on from: what its files tell of before was shown then
+        self.after = 0
         self._step_line = False
         self._show_next = False
         #: what was shown of each step since the last intervention: the two files of a run may be read one after the other
@@ -50,6 +52,8 @@ class Screen:
 
     def _step(self, metric: Metric) -> None:
         step = metric.at or 0
+        if step <= self.after:
+            return
         told = (metric.evaluation, "" if metric.loss is None else f"{metric.loss:.4f}")
         if told in self._told.setdefault(step, set()):
             return  # the same step from the other file: text log and JSON lines both tell of it
@@ -88,6 +92,7 @@ class Screen:
     def intervention(self, done: Intervention) -> None:
         """The fix, the diff of the config, and where the run goes on."""
         self._told.clear()
+        self.after = 0
         if self.form == "jsonl":
             row = {
                 "event": "intervention",

@@ -34,3 +34,12 @@ def test_an_evaluation_is_a_line_of_its_own() -> None:
         "step 6  loss 5.5000",
         "step 6  evaluation loss 5.7000",
     ]
+
+
+def test_of_a_resumed_run_what_was_shown_before_is_not_shown_again() -> None:
+    out = io.StringIO()
+    screen = Screen("text", "en", "never", verbose=False, quiet=False, out=out)
+    screen.after = 2
+    for number in (1, 2, 3):
+        screen.metric(step("log/rank_0.log", number, 5.0))
+    assert out.getvalue() == "step 3  loss 5.0000\n"
