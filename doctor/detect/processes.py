@@ -141,27 +141,41 @@ def _killed(traces: Sequence[Trace], workers: Sequence[Trace]) -> list[Alarm]:
     return said
 
 
+#: of a silent rank that no scheduler tells of
+_UNSEEN = (
+    ("state", Text("is silent (it hangs, or was killed without a word)", "没有输出（挂起，或被直接杀掉）")),
+    ("alive", Text(": whether its process is alive tells which", "：看进程是否还在即可区分")),
+)
+
+
 def _hung(traces: Sequence[Trace], workers: Sequence[Trace]) -> list[Alarm]:
     """The one that is silent while others give up waiting for it."""
     waited = [trace for trace in workers if trace.peer_waited_for is not None]
     silent = [
         trace for trace in workers if trace.failed is None and trace.peer_waited_for is None and not trace.complete
     ]
-    if not waited or not silent or len(silent) > max(1, len(workers) // 2):
+    most, known = len(workers) // 2, bool(waited)
+    if not waited:
+        # Collectives on the device say so in other words, which rules know.
+        waited, most = [trace for trace in workers if trace.waited and trace.failed is not None], len(workers) // 8
+        silent = [trace for trace in silent if not trace.waited and not trace.known and trace.last is not None]
+    if not waited or not silent or len(silent) > max(1, most) or len(waited) < len(workers) // 2:
         return []
     gone = {rank for trace in traces for node in trace.timed_out for rank in (trace.ranks.get(node, node),)}
     said = []
     for trace in silent:
         if trace.rank in gone:
             continue
-        evidence = [item for item in (trace.place, waited[0].peer_waited_for) if item is not None]
+        line = waited[0].peer_waited_for or waited[0].failed
+        evidence = [item for item in (trace.place, line) if item is not None]
         said.append(
             Alarm(
                 "opened",
                 "RUN-HANG-003",
                 trace.last.step if trace.last else None,
                 tuple(evidence),
-                (("rank", _rank(trace)), ("at", _at(trace))),
+                (("rank", _rank(trace)), ("at", _at(trace)), *(() if known else _UNSEEN)),
+                confidence=None if known else 0.7,
             )
         )
     return said[:1]
@@ -173,7 +187,10 @@ def _failed_by_itself(workers: Sequence[Trace]) -> list[Alarm]:
     own = [
         trace
         for trace in workers
-        if trace.failed is not None and trace.place is not None and not (trace.waited or trace.known or trace.complete)
+        if trace.failed is not None
+        and trace.place is not None
+        and not (trace.waited or trace.known or trace.complete)
+        and _begins(trace, workers)
     ]
     if len(waiting) < 2 or not own or len(own) > max(1, len(waiting) // 4):
         return []
@@ -182,6 +199,16 @@ def _failed_by_itself(workers: Sequence[Trace]) -> list[Alarm]:
     text = (first.place.text or "?") if first.place is not None else "?"
     values = (("rank", _rank(first)), ("at", _at(first)), ("text", text), ("others", len(waiting)))
     return [Alarm("opened", "RUN-END-006", first.last.step if first.last else None, evidence, values)]
+
+
+def _begins(trace: Trace, workers: Sequence[Trace]) -> bool:
+    """Whether no other rank in the same log failed on a line before. Of ranks that share a log, not all errors are kept."""
+    own = _line(trace)
+    return all(_line(other) >= own for other in workers if other.source == trace.source and other.failed is not None)
+
+
+def _line(trace: Trace) -> int:
+    return (trace.failed.line or 0) if trace.failed is not None else 0
 
 
 def _stopped_first(workers: Sequence[Trace]) -> list[Alarm]:
@@ -214,10 +241,12 @@ def _stopped_first(workers: Sequence[Trace]) -> list[Alarm]:
 
 
 def _ended_early(workers: Sequence[Trace], resume: Optional[Text]) -> list[Alarm]:
+    # Of ranks that share a log, not the errors of all are kept.
+    failing = {trace.source for trace in workers if trace.failed is not None}
     early = [
         trace
         for trace in workers
-        if not trace.complete and trace.failed is None and trace.total is not None and trace.last is not None
+        if not trace.complete and trace.source not in failing and trace.total is not None and trace.last is not None
     ]
     if not early or any(trace.complete for trace in workers):
         return []

@@ -21,6 +21,8 @@ POINTS = 1024
 EQUAL = 2e-3
 #: points that must agree before a drift can be said, and that must differ to say it
 AGREED, APART = 12, 6
+#: share of the points before that must have agreed: losses of their own batches, too, are equal now and then
+MOSTLY = 0.9
 #: share of the loss that two ranks must have gone down together before one can be said to have left the other
 MOVED = 0.05
 #: points before and after a rank leaves the others, when each prints the loss of its own batches; how far it must have
@@ -152,7 +154,7 @@ def _drift(curves: Sequence[RankCurve]) -> list[Alarm]:
     if len(grids) < 2:
         return []
     shared = sorted(set.intersection(*(set(grid) for _, grid in grids)))
-    agreed, apart, onset = 0, 0, -1
+    agreed, apart, onset, before = 0, 0, -1, 0
     moved = _Range()
     for at in shared:
         losses = [grid[at][1] for _, grid in grids]
@@ -161,13 +163,14 @@ def _drift(curves: Sequence[RankCurve]) -> list[Alarm]:
             continue
         middle = _centre(known)
         spread = max(abs(loss - middle) for loss in known)
+        before += 1
         if spread <= EQUAL * max(abs(middle), 1e-6):
             agreed, apart = agreed + 1, 0
             moved.add(middle)
         elif not _most_agree(known, middle) or (len(known) == 2 and moved.share < MOVED):
             # Each for itself: ranks that print the loss of their own batch, all alike while the model only guesses.
-            agreed, apart = 0, 0
-        elif agreed >= AGREED:
+            agreed, apart, before = 0, 0, 0
+        elif agreed >= AGREED and agreed >= MOSTLY * (before - apart - 1):
             apart += 1
             onset = at if apart == 1 else onset
         if apart >= APART:

@@ -407,7 +407,10 @@ class DiagnosisSession:
         for hit in hits:
             rule = self.pack.get(hit.rule)
             if rule is not None and self._is_error(hit):
-                self.traces.said(hit.source, hit.rank, rule.rule.category in _WAITS)
+                waits = rule.rule.category in _WAITS
+                # What a symptom says is not yet why the process failed.
+                if waits or rule.role == "cause":
+                    self.traces.said(hit.source, hit.rank, waits)
             # Of a thousand ranks that all complain the one with the cause may come last.
             kept = self._kept.get(hit.rule, 0)
             if len(self._hits) < MOST_HITS or kept < RARE:

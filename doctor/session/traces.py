@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Optional
@@ -158,10 +159,12 @@ class Traces:
 
     def _finished(self, ends: dict[str, Optional[Evidence]]) -> Iterator[Trace]:
         left = {trace.ranks.get(node, node) for trace in self._traces.values() for node in trace.left}
+        sharing = Counter(trace.source for trace in self._traces.values() if trace.rank is not None)
         order = sorted(self._traces, key=lambda key: (key[0], -1 if key[1] is None else key[1]))
         for key in order:
             trace = self._traces[key]
-            trace.place = ends.get(trace.source)
+            # The last line of a log that ranks share is that of some rank.
+            trace.place = ends.get(trace.source) if sharing[trace.source] < 2 else trace.failed or trace.last
             if self.all_finished or (trace.rank is not None and trace.rank in left):
                 trace.finished = True
             yield trace
