@@ -105,7 +105,7 @@ class LearningRate(Detector):
     def _remember(self, metric: Metric, previous: float, rate: float) -> None:
         if rate > previous * (1 + 1e-6):
             self.flat = 0
-        else:
+        elif not metric.overflow:  # a step that is skipped does not move the schedule
             self.flat += 1
             if self.flat >= SETTLED and not self.settled and self.peak > 0:
                 self.settled, self.top = True, self.peak

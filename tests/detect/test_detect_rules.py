@@ -264,6 +264,11 @@ class TestRate:
     def test_a_schedule_that_starts_again(self) -> None:
         assert rules(falling(200), lr=[*warm(120), *warm(80)]) == ["RUN-LR-004"]
 
+    def test_skipped_steps_hold_a_warm_up_up(self) -> None:
+        rates = [2e-4 * min(10, 1 + max(0, step - 20) + min(step, 2)) for step in range(80)]
+        skipped = [2 < step < 20 for step in range(80)]
+        assert not any(rule.startswith("RUN-LR") for rule in rules(falling(80), lr=rates, overflow=skipped))
+
     def test_zero_after_a_rate_that_is_one_unit(self) -> None:
         rates = [*[1e-5] * 60, *[0.0] * 40]
         assert "RUN-LR-001" not in rules(falling(100), lr=rates)  # 0.00001 and 0.00000 may be rounded
