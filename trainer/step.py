@@ -231,12 +231,14 @@ class FusedStep(nn.Cell):  # type: ignore[misc]
         value, gradients = self.gradients(ids, labels, share, scale)
         gradients = self.exchange(gradients)
         norm, factor, squares = self.measure(gradients, scale)
+        # Before the update, which each gradient then need not outlive.
+        watched = self.watched(squares, gradients)
         if self.guarded:
             if self.finite(norm):
                 self.optimizer(gradients, factor, rate, epsilon, decay)
         else:
             self.optimizer(gradients, factor, rate, epsilon, decay)
-        return value, norm, self.watched(squares, gradients)
+        return value, norm, watched
 
 
 class Gather(nn.Cell):  # type: ignore[misc]
