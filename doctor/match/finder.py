@@ -7,7 +7,7 @@ results. Literals are compared in lower case: one automaton then serves patterns
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Protocol, runtime_checkable
 
 from doctor.match.pack import Pack
@@ -109,7 +109,7 @@ class LittleFirst:
     def __init__(self, pack: Pack, words: Sequence[bytes] = ()) -> None:
         self._pack = pack
         self._words = words
-        self._literals: Optional[list[tuple[bytes, tuple[int, ...]]]] = None
+        self._literals: Optional[Literals] = None
         self._seen = 0
         self._shapes: Optional[ShapeFinder] = None
 
@@ -122,8 +122,8 @@ class LittleFirst:
             self._seen += len(data)
             if self._seen <= _LITTLE:
                 if self._literals is None:
-                    self._literals = list(owners(self._pack.atoms).items())
-                return None, _literal_positions(data.lower(), self._literals)
+                    self._literals = Literals(self._pack.atoms)
+                return None, self._literals.places(data)
         return self._finder().look(data)
 
     def may_match(self, shape: bytes) -> bool:
@@ -136,6 +136,24 @@ class LittleFirst:
             self._shapes = ShapeFinder(self._pack.atoms, lambda: _fastest(self._pack), self._words)
             self._literals = None
         return self._shapes
+
+
+class Literals:
+    """Looks for the literals of all patterns one after the other. They are compared as text in which each byte is a
+    character: that needs no encoding of ten thousand words to look into a few lines."""
+
+    def __init__(self, atoms: Sequence[Pattern]) -> None:
+        self._words = [(word.lower(), atom) for atom, item in enumerate(atoms) for word in item.literals]
+
+    def places(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Where a literal stands, and the pattern it belongs to."""
+        text = data.lower().decode("latin-1")
+        for literal, atom in self._words:
+            for word in (literal,) if literal.isascii() else (raw.decode("latin-1") for raw in encoded(literal)):
+                at = text.find(word)
+                while at >= 0:
+                    yield at, atom
+                    at = text.find(word, at + 1)
 
 
 def _literal_positions(data: bytes, literals: Iterable[tuple[bytes, tuple[int, ...]]]) -> Iterable[tuple[int, int]]:

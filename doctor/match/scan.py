@@ -134,7 +134,8 @@ class Scanner:
         found = {}
         lower = [part.lower() for part in parts]
         for atom in atoms:
-            match = self._verify(atom, [part for part, text in zip(parts, lower) if self._may_match(atom, text)])
+            left = [part for part, text in zip(parts, lower) if self._may_match(atom, text)]
+            match = self._verify(atom, left) if left else None
             if match is not None:
                 found[atom] = match
         return found

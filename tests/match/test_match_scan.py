@@ -320,3 +320,19 @@ def test_no_pattern_matches_the_chatter_of_a_healthy_run() -> None:
         if (data := text[place : text.find(b"\n", place)]) and regex.compile_bytes(rules.atoms[atom].regex).search(data)
     }
     assert not matched
+
+
+def test_an_expression_is_not_compiled_for_lines_that_lack_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    real = regex.compile_bytes
+
+    def compile_bytes(source: str) -> Any:
+        compiled.append(source)
+        return real(source)
+
+    sources = (r"needle .{0,20}thread", r"needle .{0,20}hay")
+    rules = pack(*(rule(number, match={"line": [{"regex": source}]}) for number, source in enumerate(sources)))
+    scanner = Scanner(rules)
+    monkeypatch.setattr(regex, "compile_bytes", compile_bytes)
+    assert [hit.rule for hit in scanner.scan(Chunk("x", b"a needle in the hay\n", 0, 1))] == ["LOG-TST-001"]
+    assert compiled == [sources[1]]
