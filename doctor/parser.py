@@ -134,6 +134,8 @@ _KINDS = {
     "interventions": "干预次数",
     "number of steps": "步数",
     "steps": "步数",
+    "number of workers": "进程数",
+    "workers": "进程数",
 }
 
 

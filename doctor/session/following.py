@@ -103,6 +103,8 @@ class RunWatch:
         events: list[Event] = []
         for item in self.follower.finish():
             events.extend(self.session.feed(item))
+        # A run may have written its end since the last look.
+        self._take_end_records()
         over = self.over or not written_now(self.follower.files)
         events.extend(self.session.end(over=over and follow_up))
         self.follower.close()
@@ -113,12 +115,15 @@ class RunWatch:
             if path not in self._settled and (path / "config.yaml").exists():
                 self._settled.add(path)
                 settle(self.session, path)
-            if end_record(path) is not None:
-                self.session.traces.all_finished = True
+        self._take_end_records()
         if os.path.isdir("/proc/self/fd") and not self.reads_input:
             writing = written_now(self.follower.files)
             self._writer_seen = self._writer_seen or writing
             self._writer_gone = not writing
+
+    def _take_end_records(self) -> None:
+        if any(end_record(path) is not None for path in self.paths):
+            self.session.traces.all_finished = True
 
 
 def follow(watch: RunWatch, tell: Callable[[Sequence[Event]], None]) -> None:

@@ -101,6 +101,8 @@ def test_keys_are_unequal_on_each_screen() -> None:
     [
         (["check", "--devices", "x"], "'x' 不是有效的设备数"),
         (["check", "--devices", "0"], "0 不是有效的设备数（1 到 1000000）"),
+        (["train", "tiny-llama", "--workers", "x"], "'x' 不是有效的进程数"),
+        (["train", "tiny-llama", "--workers", "0"], "0 不是有效的进程数（1 到 1024）"),
         (["check", "--nope"], "无法识别的参数：--nope"),
         (["watch"], "缺少必需的参数：PATH"),
         (["check", "--format", "xml"], "无效的取值 'xml'"),
