@@ -63,6 +63,16 @@ def one_of(members: frozenset[int]) -> Any:
     return (op.IN, [(op.LITERAL, byte) for byte in sorted(members)])
 
 
+def optional(tree: Any, item: Any) -> Any:
+    """The item of `tree` that takes what `item` takes, or nothing."""
+    return (op.MAX_REPEAT, (0, 1, parser.SubPattern(tree.state, [item])))
+
+
+def unbounded(high: Any) -> bool:
+    """Whether a repetition up to `high` times has no end."""
+    return high is op.MAXREPEAT
+
+
 def parse(source: str) -> Any:
     """The parse tree of the bytes expression. Raises re.error."""
     body, _ = split_case(source)

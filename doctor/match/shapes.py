@@ -17,16 +17,17 @@ from typing import Any, Optional
 import ahocorasick_rs
 
 from doctor.match import regex
-from doctor.match.blind import blind
+from doctor.match.blind import blind, shrunk
 from doctor.match.finder import Finder, certain_texts, owners
-from doctor.match.line import pieces
+from doctor.match.line import PIECE, pieces
 from doctor.match.textrule import Pattern
 
 #: digits to zeros; a carriage return ends a line as well, since patterns are tried on the parts between them
 _MASK = bytes(48 if 48 <= byte < 58 else 10 if byte == 13 else byte for byte in range(256))
-#: `[INFO] PARALLEL(3071,7f3a2c1d,python):` in a shape, up to the thread; no pattern looks for a certain one
+#: `[INFO] PARALLEL(3071,7f3a2c1d,python):` in a shape, up to the thread: a number in hexadecimal, of which half of the digits
+#: are letters. No pattern looks for a certain one.
 _THREAD = re.compile(rb"^(\[[A-Z]+\] [A-Z_]+\(0+),[0a-f]{4,16}(?=[,)])")
-_ANY_THREAD = rb"\1,0"
+_NUMBER = re.compile(rb"00+")
 #: what stands for the words among the numbers of patterns
 _WORD = -1
 #: the most shapes that are remembered, and bytes of them
@@ -50,9 +51,10 @@ class ShapeFinder:
             list(literals) or [b"\x00"], implementation=ahocorasick_rs.Implementation.ContiguousNFA
         )
         self._words = words
-        self._atoms = atoms
-        self._blind: dict[int, Any] = {}
-        self._texts: dict[int, tuple[tuple[bytes, ...], ...]] = {}
+        self._blind = _Views(atoms, blind, _masked)
+        self._shrunk = _Views(atoms, shrunk, _shortened)
+        #: kind of shape -> the patterns that may match some line of it
+        self._kinds: dict[bytes, tuple[int, ...]] = {}
         #: shape -> the patterns that can match it, `_WORD` among them
         self._shapes: dict[bytes, tuple[int, ...]] = {}
         self._bytes = 0
@@ -91,7 +93,8 @@ class ShapeFinder:
 
     def may_match(self, shape: bytes) -> bool:
         """Whether some pattern can match a line of this shape."""
-        return any(atom != _WORD for atom in self._judged([shape])[0])
+        atoms = self._judged([_kind(shape)])[0]
+        return any(atom != _WORD for atom in self._left(atoms, shape))
 
     def _learn(self, shapes: list[bytes], found: list[Optional[tuple[int, ...]]], size: int) -> None:
         new = list(dict.fromkeys(shape for shape, known in zip(shapes, found) if known is None))
@@ -102,6 +105,7 @@ class ShapeFinder:
             self._pause, self._credit = _PAUSE, _PATIENCE
         if len(self._shapes) + len(new) > _MOST_SHAPES or self._bytes + count > _MOST_BYTES:
             self._shapes.clear()
+            self._kinds.clear()
             self._bytes = 0
         self._bytes += count
         self._judge(new)
@@ -110,53 +114,86 @@ class ShapeFinder:
                 found[number] = self._shapes[shape]
 
     def _judge(self, new: list[bytes]) -> None:
-        """Learns new shapes. Those that differ in the thread that MindSpore names in front of its lines are judged once:
-        their numbers are hexadecimal, and half of their digits are letters."""
-        first: dict[bytes, bytes] = {}
-        for shape in new:
-            first.setdefault(_THREAD.sub(_ANY_THREAD, shape, 1), shape)
-        judged = dict(zip(first, self._judged(list(first.values()))))
-        for shape in new:
-            self._shapes[shape] = judged[_THREAD.sub(_ANY_THREAD, shape, 1)]
+        """Learns new shapes. Of those of one kind, which differ in how many digits their numbers have, the patterns that
+        can match none of them are told apart at once."""
+        kinds = [_kind(shape) for shape in new]
+        fresh = list(dict.fromkeys(kind for kind in kinds if kind not in self._kinds))
+        self._kinds.update(zip(fresh, self._judged(fresh)))
+        for shape, kind in zip(new, kinds):
+            self._shapes[shape] = self._left(self._kinds[kind], shape)
 
-    def _judged(self, shapes: list[bytes]) -> list[tuple[int, ...]]:
-        """For each shape the patterns that can match a line of it."""
-        starts = list(accumulate((len(shape) + 1 for shape in shapes), initial=0))
+    def _judged(self, kinds: list[bytes]) -> list[tuple[int, ...]]:
+        """For each kind of lines the patterns that may match some of them."""
+        starts = list(accumulate((len(kind) + 1 for kind in kinds), initial=0))
         maybe: dict[int, set[int]] = {}
-        text = b"\n".join(shapes).lower()
+        text = b"\n".join(kinds).lower()
         for literal, start, _ in self._automaton.find_matches_as_indexes(text, overlapping=True):
             maybe.setdefault(bisect_right(starts, start) - 1, set()).update(self._owners[literal])
-        out: list[tuple[int, ...]] = [()] * len(shapes)
+        out: list[tuple[int, ...]] = [()] * len(kinds)
         for number, atoms in maybe.items():
-            shape = shapes[number]
-            # The digits of a Chinese character of four bytes are no digits: such a line is looked at each time.
-            sure = _is_utf8(shape)
-            parts = [(part, part.lower()) for part in pieces(shape)]
-            out[number] = tuple(
-                atom
-                for atom in sorted(atoms)
-                if (
-                    any(word in shape for word in self._words) if atom == _WORD else not sure or self._fits(atom, parts)
-                )
-            )
+            some, kind = sorted(atoms), kinds[number]
+            # very long lines are matched in pieces, which end elsewhere in the lines themselves
+            out[number] = self._fitting(self._shrunk, some, kind) if len(kind) <= PIECE else tuple(some)
         return out
 
-    def _fits(self, atom: int, parts: list[tuple[bytes, bytes]]) -> bool:
+    def _left(self, atoms: tuple[int, ...], shape: bytes) -> tuple[int, ...]:
+        """Those of some patterns that can match a line of a shape."""
+        return self._fitting(self._blind, atoms, shape) if atoms else ()
+
+    def _fitting(self, views: _Views, atoms: Sequence[int], line: bytes) -> tuple[int, ...]:
+        # The digits of a Chinese character of four bytes are no digits: such a line is looked at each time.
+        sure = _is_utf8(line)
+        parts = [(part, part.lower()) for part in pieces(line)]
+        return tuple(
+            atom
+            for atom in atoms
+            if (any(word in line for word in self._words) if atom == _WORD else not sure or views.fit(atom, parts))
+        )
+
+
+class _Views:
+    """Patterns as they look on lines in which digits are not told apart: `make` makes an expression of one (None: it fits
+    every line), `change` does to a text what was done to the lines."""
+
+    def __init__(
+        self,
+        atoms: Sequence[Pattern],
+        make: Callable[[str], Optional[re.Pattern[bytes]]],
+        change: Callable[[bytes], bytes],
+    ) -> None:
+        self._atoms = atoms
+        self._make = make
+        self._change = change
+        self._compiled: dict[int, Optional[re.Pattern[bytes]]] = {}
+        self._texts: dict[int, tuple[tuple[bytes, ...], ...]] = {}
+
+    def fit(self, atom: int, parts: list[tuple[bytes, bytes]]) -> bool:
         """Whether a pattern can match a line of which these are the parts, as they are and in lower case."""
         texts = self._texts.get(atom)
         if texts is None:
             # the literals last: by one of them the line was found
             first, *others = certain_texts(self._atoms[atom])
-            texts = self._texts[atom] = tuple(
-                tuple(word.translate(_MASK) for word in words) for words in (*others, first)
-            )
+            texts = self._texts[atom] = tuple(tuple(map(self._change, words)) for words in (*others, first))
         left = [part for part, lower in parts if _holds(lower, texts)]
         if not left:
             return False
-        compiled = self._blind.get(atom)
-        if compiled is None:
-            compiled = self._blind[atom] = blind(self._atoms[atom].regex)
-        return any(compiled.search(part) is not None for part in left)
+        if atom not in self._compiled:
+            self._compiled[atom] = self._make(self._atoms[atom].regex)
+        compiled = self._compiled[atom]
+        return compiled is None or any(compiled.search(part) is not None for part in left)
+
+
+def _masked(text: bytes) -> bytes:
+    return text.translate(_MASK)
+
+
+def _shortened(text: bytes) -> bytes:
+    return _NUMBER.sub(b"0", text.translate(_MASK))
+
+
+def _kind(shape: bytes) -> bytes:
+    """A shape with one zero for each number; the thread counts as one."""
+    return _NUMBER.sub(b"0", _THREAD.sub(rb"\1,0", shape, 1))
 
 
 def _holds(line: bytes, texts: tuple[tuple[bytes, ...], ...]) -> bool:
@@ -171,19 +208,19 @@ def _holds(line: bytes, texts: tuple[tuple[bytes, ...], ...]) -> bool:
 
 
 def _owners(atoms: Sequence[Pattern]) -> dict[bytes, list[int]]:
-    """Literal in lower case, digits as zeros -> the atoms that need it. A literal of digits only would be in every second
-    line; where such an atom needs others as well, it is looked for by those."""
+    """Literal in lower case, numbers as one zero -> the atoms that need it. A literal of digits only would be in every
+    second line; where such an atom needs others as well, it is looked for by those."""
     found: dict[bytes, list[int]] = {}
     for literal, numbers in owners(atoms).items():
-        shape = literal.translate(_MASK)
-        if shape.count(b"0") < len(shape):
+        shape = _shortened(literal)
+        if shape != b"0":
             found.setdefault(shape, []).extend(numbers)
             continue
         for number in numbers:
             words = regex.required_words(atoms[number].regex)
             wordy = bool(words) and all(word.isascii() for word in words)
             for other in words if wordy else (shape,):
-                owned = found.setdefault(other.translate(_MASK), [])
+                owned = found.setdefault(_shortened(other), [])
                 if number not in owned:
                     owned.append(number)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.match import regex
-from doctor.match.blind import blind
+from doctor.match.blind import blind, shrunk
 from doctor.match.finder import make_finder
 from doctor.match.pack import Pack, load_pack
 from doctor.match.scan import MOST_HITS, Hit, Scanner
@@ -278,6 +279,7 @@ def test_lines_that_differ_in_their_thread_are_told_apart_by_the_rest() -> None:
                     r"x\D\d+y",
                 ),
                 *(r"^ab \d\d?c$", r"fail.{0,3}[0-24-9]z", r"(?:12|34)5[a-f0]", r"\b9\b code"),
+                *(r"\d{3}", r"\w{4}b", r"(?:a\d){2}", r"x[^a]{3,9}y", r"\d\D\d\d?$", r"(?P<n>\d+)(?: |b\d)c?", r"\B5"),
             ]
         ),
         min_size=1,
@@ -292,6 +294,8 @@ def test_a_pattern_blind_to_digits_misses_no_line(sources: list[str], line: str,
         other = "".join(new if char.isdigit() else char for char, new in zip(line, digits)).encode()
         if regex.compile_bytes(source).search(other):
             assert blind(source).search(shape)
+            view = shrunk(source)
+            assert view is None or view.search(re.sub(b"00+", b"0", shape))
 
 
 def test_finders_agree_on_public_logs(shared: Path) -> None:
