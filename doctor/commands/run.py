@@ -19,8 +19,10 @@ from doctor.language import Help
 FORMATS = ("text", "jsonl")
 DESCRIPTION = Text(
     "Starts a training command and watches its output and the logs it writes. Its output passes through\n"
-    "untouched, signals reach it, the diagnosis comes at the end on standard error, the exit code is the command's.",
-    "启动训练命令并监控它的输出与日志。输出原样透传，信号会转发，结束时在标准错误输出诊断，退出码与命令一致。",
+    "untouched, signals reach it, the diagnosis comes at the end on standard error, the exit code is the command's.\n"
+    "When the terminal is closed meanwhile, the diagnosis is kept in ~/.cache/mindspore-doctor/run-diagnosis.txt.",
+    "启动训练命令并监控它的输出与日志。输出原样透传，信号会转发，结束时在标准错误输出诊断，退出码与命令一致。\n"
+    "若期间终端被关闭，诊断会保存到 ~/.cache/mindspore-doctor/run-diagnosis.txt。",
 )
 EPILOG = Text(
     "examples:\n  doctor run -- python run_mindformer.py --config pretrain.yaml\n"
@@ -54,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from doctor.session.child import Child
+    from doctor.session.child import Child, only_hangups_held, signals_held
 
     command = args.words[1:] if args.words[:1] == ["--"] else args.words
     if not command:
@@ -67,13 +69,15 @@ def run(args: argparse.Namespace) -> int:
         )
     watched = Watched(args, command)
     child = Child(command, watched.output, watched.look)
-    try:
-        code = child.run()
-    except OSError as error:
-        why = error.strerror or str(error)
-        sys.stderr.write(f"doctor: {visible(command[0])}: {why}\n")
-        return EXIT_NOT_STARTED
-    watched.end(code)
+    with signals_held() as mask:
+        try:
+            code = child.run(mask)
+        except OSError as error:
+            why = error.strerror or str(error)
+            sys.stderr.write(f"doctor: {visible(command[0])}: {why}\n")
+            return EXIT_NOT_STARTED
+        only_hangups_held()
+        watched.end(code)
     return 128 - code if code < 0 else code
 
 
@@ -81,6 +85,7 @@ class Watched:
     """The diagnosis of a command that is running."""
 
     def __init__(self, args: argparse.Namespace, command: Sequence[str]) -> None:
+        from doctor.commands.lastword import LastWord
         from doctor.commands.watching import Printer, sinks_of
         from doctor.match.pack import load_pack
         from doctor.records.follow import Follower
@@ -88,7 +93,8 @@ class Watched:
         from doctor.session.places import as_they_are, of_command
 
         self.args = args
-        self.printer = Printer(args, out=sys.stderr, live=False)
+        # The run goes on, and is to be judged, whoever has stopped listening.
+        self.printer = Printer(args, out=LastWord(sys.stderr, args.format), live=False)
         self.sinks = sinks_of(args)
         places = [*map(Path, args.logs), *of_command(command, os.environ.items())]
         self.known = set(places)

@@ -18,7 +18,7 @@ from doctor.errors import EXIT_INTERRUPTED, UsageError
 from doctor.escape import visible
 from doctor.finding import Text
 from doctor.language import Help
-from doctor.terminal import has_screen
+from doctor.terminal import has_screen, leave_if_gone
 
 if TYPE_CHECKING:
     from doctor.session.incidents import Event
@@ -113,6 +113,8 @@ def run(args: argparse.Namespace) -> int:
             from doctor.session.reading import read_run
 
             read_run(session, args.paths, lambda event: tell((event,)), parallel=not printer.wants_metrics)
+            if args.format == "jsonl":  # text has it in its first lines
+                _say_unread(session.notices, 0, args.lang)
         else:
             interrupted = _follow(args, session, tell, sinks)
     finally:
@@ -149,7 +151,9 @@ def _full_screen(args: argparse.Namespace) -> bool:
 
 def _follow(args: argparse.Namespace, session: Any, tell: Any, sinks: Sequence[Any]) -> bool:
     """Follows until the run ends; True when the user stopped it."""
+    from doctor.records.discover import Refused, logs_below
     from doctor.session.following import RunWatch
+    from doctor.session.reading import note_refused
 
     for path in args.paths:
         if path != "-" and not Path(path).parent.exists():
@@ -162,6 +166,9 @@ def _follow(args: argparse.Namespace, session: Any, tell: Any, sinks: Sequence[A
         from doctor.session.replay import replay
 
         replay(session, state, args.paths)
+    closed: Refused = []
+    logs_below(args.paths, closed)
+    note_refused(session, closed)
     watch = RunWatch(session, args.paths, state)
     stopped = False
     told = 0
@@ -212,6 +219,8 @@ class _StopSignals:
 
 
 def _stop(number: int, frame: Optional[FrameType]) -> NoReturn:
+    if number == signal.SIGHUP:
+        leave_if_gone()
     raise KeyboardInterrupt
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any, Optional, Protocol, TextIO
+from typing import Any, Optional, Protocol
 
 from doctor.commands.folders import resume_command
 from doctor.errors import EXIT_OK, EXIT_USAGE
@@ -29,12 +29,20 @@ class Sink(Protocol):
     def close(self) -> None: ...
 
 
+class Out(Protocol):
+    """Where a `Printer` writes to."""
+
+    def write(self, text: str, /) -> int: ...
+
+    def flush(self) -> None: ...
+
+
 class Printer:
     """Writes events as they come (`jsonl`, or text while a run is followed) and the diagnosis at the end."""
 
-    def __init__(self, args: argparse.Namespace, out: Optional[TextIO] = None, live: bool = True) -> None:
+    def __init__(self, args: argparse.Namespace, out: Optional[Out] = None, live: bool = True) -> None:
         self.args = args
-        self.out = out if out is not None else sys.stdout
+        self.out: Out = out if out is not None else sys.stdout
         self.jsonl = args.format == "jsonl"
         self.wants_metrics = self.jsonl and getattr(args, "metrics", False)
         self.live = live and not getattr(args, "once", False)

@@ -63,14 +63,19 @@ class LogFile:
         return self.kind not in ("error", "scheduler", "device")
 
 
-def discover(paths: Sequence[Union[str, Path]]) -> list[LogFile]:
-    """The logs behind `paths`, ordered by rank, kind and name; equal files once.
+#: folders that could not be listed, and why
+Refused = list[tuple[Path, OSError]]
+
+
+def discover(paths: Sequence[Union[str, Path]], refused: Optional[Refused] = None) -> list[LogFile]:
+    """The logs behind `paths`, ordered by rank, kind and name; equal files once. Folders below them that cannot be listed
+    are added to `refused`.
 
     Raises UsageError when one of `paths` is not there, cannot be listed, or is a folder without logs.
     """
     found: dict[Path, LogFile] = {}
     for path in paths:
-        logs = list(_of_path(path))
+        logs = list(_of_path(path, refused))
         if not logs:
             raise _no_logs(path)
         for log in logs:
@@ -78,19 +83,19 @@ def discover(paths: Sequence[Union[str, Path]]) -> list[LogFile]:
     return sorted(found.values(), key=_order)
 
 
-def logs_below(paths: Sequence[Union[str, Path]]) -> list[LogFile]:
+def logs_below(paths: Sequence[Union[str, Path]], refused: Optional[Refused] = None) -> list[LogFile]:
     """As `discover`, but what is not there (yet) is left out: for following a run that is still starting."""
     found: dict[Path, LogFile] = {}
     for path in paths:
         try:
-            for log in _of_path(path):
+            for log in _of_path(path, refused):
                 found.setdefault(log.path, log)
         except UsageError:
             continue
     return sorted(found.values(), key=_order)
 
 
-def _of_path(path: Union[str, Path]) -> Iterator[LogFile]:
+def _of_path(path: Union[str, Path], refused: Optional[Refused] = None) -> Iterator[LogFile]:
     name = str(path)
     if name == STDIN:
         yield LogFile(Path(STDIN), "log", None, (Path(STDIN),))
@@ -102,7 +107,7 @@ def _of_path(path: Union[str, Path]) -> Iterator[LogFile]:
     except (OSError, ValueError) as error:
         raise unreadable(path, error if isinstance(error, OSError) else OSError(str(error))) from error
     if is_folder:
-        yield from _group(_walk(target))
+        yield from _group(_walk(target, refused))
     elif exists:
         # a file that is named is read, whatever its name; its older parts only when it is the one written now
         yield from _named(target)
@@ -130,9 +135,9 @@ def _base(path: Path) -> str:
     return match["base"] if match else path.name
 
 
-def _walk(folder: Path) -> Iterator[Path]:
+def _walk(folder: Path, refused: Optional[Refused] = None) -> Iterator[Path]:
     """Files below `folder` that are named like logs or parts of logs. A folder below that cannot be listed is
-    passed over."""
+    passed over, and added to `refused`."""
     waiting, seen = [(folder, 0)], 0
     while waiting:
         here, depth = waiting.pop()
@@ -141,6 +146,8 @@ def _walk(folder: Path) -> Iterator[Path]:
         except OSError as error:
             if depth == 0:
                 raise unreadable(folder, error) from error
+            if refused is not None and not isinstance(error, FileNotFoundError):
+                refused.append((here, error))
             continue
         for entry in entries:
             seen += 1

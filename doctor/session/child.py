@@ -33,7 +33,7 @@ LINGER = 0.3
 
 class Child:
     """`run` starts the command and comes back with its exit status; `output` is called with each block that it wrote,
-    after the block was passed on, and `idle` when nothing comes for a moment."""
+    after the block was passed on, and `idle` when nothing comes for a moment. It is called under `signals_held`."""
 
     def __init__(self, command: Sequence[str], output: Callable[[str, bytes], None], idle: Callable[[], None]) -> None:
         self.command = list(command)
@@ -41,26 +41,26 @@ class Child:
         self.idle = idle
         self.process: Optional[subprocess.Popen[bytes]] = None
 
-    def run(self) -> int:
-        """The return code as `subprocess` gives it: negative for a signal. Raises OSError when it cannot be started."""
-        with _signals_held() as before:
-            channels = _channels()
-            try:
-                self.process = subprocess.Popen(
-                    self.command,
-                    stdout=channels[0].theirs,
-                    stderr=channels[-1].theirs,
-                    preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before) and None,
-                )
-            finally:
-                for channel in channels:
-                    os.close(channel.theirs)
-            try:
-                self._pump(channels)
-            finally:
-                for channel in channels:
-                    os.close(channel.ours)
-            return self.process.wait()
+    def run(self, mask: set[signal.Signals]) -> int:
+        """The return code as `subprocess` gives it: negative for a signal. Raises OSError when it cannot be started. `mask`
+        holds the signals that the command is to have blocked: those that we had."""
+        channels = _channels()
+        try:
+            self.process = subprocess.Popen(
+                self.command,
+                stdout=channels[0].theirs,
+                stderr=channels[-1].theirs,
+                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask) and None,
+            )
+        finally:
+            for channel in channels:
+                os.close(channel.theirs)
+        try:
+            self._pump(channels)
+        finally:
+            for channel in channels:
+                os.close(channel.ours)
+        return self.process.wait()
 
     def _pump(self, channels: list[_Channel]) -> None:
         assert self.process is not None
@@ -96,7 +96,8 @@ class Child:
                 return
             if info.si_signo == signal.SIGWINCH:
                 continue
-            by_terminal = info.si_code == _FROM_KERNEL
+            # A terminal that goes away tells only the leader of its session, which may be us.
+            by_terminal = info.si_code == _FROM_KERNEL and info.si_signo != signal.SIGHUP
             if not by_terminal and self.process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     self.process.send_signal(info.si_signo)
@@ -172,11 +173,23 @@ def _fd(stream: object, default: int) -> int:
 
 
 @contextlib.contextmanager
-def _signals_held() -> Iterator[set[signal.Signals]]:
+def signals_held() -> Iterator[set[signal.Signals]]:
     """Signals wait until we ask for them; gives the mask from before, which the command gets back."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*FORWARDED, signal.SIGWINCH))
     try:
         yield {signal.Signals(number) for number in before}
     finally:
-        signal.sigtimedwait((signal.SIGWINCH,), 0)
+        _forget((*FORWARDED, signal.SIGWINCH))
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def only_hangups_held() -> None:
+    """The command has ended: what was meant for it is forgotten, and Ctrl-C is for us again. A terminal that goes away may
+    say so twice (the shell does, and the kernel); neither is to cut off what there is to say of the run."""
+    _forget((*FORWARDED, signal.SIGWINCH))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {*FORWARDED, signal.SIGWINCH} - {signal.SIGHUP})
+
+
+def _forget(signals: Sequence[signal.Signals]) -> None:
+    while signal.sigtimedwait(signals, 0) is not None:
+        pass

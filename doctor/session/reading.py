@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Optional
 
 from doctor.errors import UsageError
-from doctor.records.discover import LogFile, discover
+from doctor.records.discover import LogFile, Refused, discover
 from doctor.records.reader import STDIN, STDIN_SOURCE, read
 from doctor.records.record import Notice
 from doctor.session.diagnosis import DiagnosisSession
@@ -30,7 +30,9 @@ def read_run(
 
     Raises UsageError when a path is not there, or when none of the logs can be read.
     """
-    logs = [log for log in discover(paths) if not is_own_output(log.path)]
+    closed: Refused = []
+    logs = [log for log in discover(paths, closed) if not is_own_output(log.path)]
+    note_refused(session, closed)
     for path in paths:
         settle(session, Path(path))
         if end_record(Path(path)) is not None:
@@ -49,6 +51,12 @@ def read_run(
     for event in session.end(over=over):
         tell(event)
     return logs
+
+
+def note_refused(session: DiagnosisSession, closed: Refused) -> None:
+    """Folders that could not be listed: whatever logs are in them were not read."""
+    for folder, error in closed:
+        session.feed(Notice("unreadable", f"{folder}/", detail=error.strerror or str(error)))
 
 
 def read_logs(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gc
+import signal
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Optional
@@ -13,6 +16,8 @@ from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
+from doctor.errors import EXIT_INTERRUPTED
+from doctor.terminal import leave_if_gone
 from doctor.tui.actions import ACTIONS, bind
 from doctor.tui.ascii import Plain, draws
 from doctor.tui.check import CheckScreen
@@ -60,6 +65,10 @@ class DoctorApp(App[None]):
         return filters if self.unicode else [*filters, Plain()]
 
     def on_mount(self) -> None:
+        # Only the main thread may: a test, or a server, may run us in another.
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                asyncio.get_running_loop().add_signal_handler(number, self._ended_from_outside)
         bind(self, "", self.lang)
         made = (HomeScreen(), CheckScreen(), self.watching, ExplainScreen(), TrainScreen(), RulesScreen())
         self.rooms = {screen.where: screen for screen in made}
@@ -115,6 +124,14 @@ class DoctorApp(App[None]):
                 self.push_screen(QuitScreen(str(room.trainee.folder), self.lang), self._quit)
         else:
             self.exit()
+
+    def _ended_from_outside(self) -> None:
+        """A closed terminal or a polite kill: as `q`, without a question. A training goes on by itself."""
+        leave_if_gone()
+        room = self.rooms.get("train")
+        if isinstance(room, TrainScreen) and room.running and room.trainee is not None and room.trainee.paused:
+            room.trainee.resume()
+        self.exit(return_code=EXIT_INTERRUPTED)
 
     def _quit(self, word: Optional[str]) -> None:
         room = self.rooms["train"]

@@ -159,6 +159,27 @@ def test_no_permission_on_one_of_many_files(tmp_path: Path, capsys: pytest.Captu
     assert "worker_1.log: not read" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("options", [["--once"], ["--plain"], ["--once", "--format", "jsonl"]])
+def test_a_folder_below_that_cannot_be_listed_is_said(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "worker_0.log").write_text(healthy())
+    closed = tmp_path / "node_1"
+    closed.mkdir()
+    scandir = os.scandir
+
+    def guarded(path: Any = ".") -> Any:  # root may list everything
+        if str(path) == str(closed):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    assert main(["watch", *options, "--lang", "en", str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    assert (said.err if "jsonl" in options else said.out + said.err).count(f"{closed}/: not read") >= 1
+    assert "Permission denied" in said.out + said.err
+
+
 def test_standard_input_is_followed_to_its_end() -> None:
     text = healthy(40) + step(41, loss="nan") * 3
     done = subprocess.run(
