@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Optional
 
 from doctor.errors import UsageError
 from doctor.finding import Severity, Text
@@ -32,7 +33,7 @@ class Exporter:
                 Text(f"--prometheus {address}: this is no port.", f"--prometheus {address}：不是端口号。"),
                 Text("Give a number, or HOST:PORT.", "请给出端口号，或 HOST:PORT。"),
             )
-        self.text = ""
+        self.text = exposition(None)
         exporter = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -79,10 +80,11 @@ class Exporter:
         self.server.server_close()
 
 
-def exposition(session: DiagnosisSession) -> str:
-    """Everything that is known now, in the text format of Prometheus."""
+def exposition(session: Optional[DiagnosisSession]) -> str:
+    """Everything that is known now, in the text format of Prometheus; None stands for a run of which nothing was read."""
     lines: list[str] = []
-    streams = sorted(session.streams.items(), key=lambda item: (item[0][0], -1 if item[0][1] is None else item[0][1]))
+    known = session.streams.items() if session is not None else ()
+    streams = sorted(known, key=lambda item: (item[0][0], -1 if item[0][1] is None else item[0][1]))
     lines.append("# HELP doctor_step Last step of the run.")
     lines.append("# TYPE doctor_step gauge")
     for (source, rank), stream in streams:
@@ -97,7 +99,7 @@ def exposition(session: DiagnosisSession) -> str:
         if rows:
             lines += [f"# HELP doctor_{name} {help_text}", f"# TYPE doctor_{name} gauge", *rows]
     lines += ["# HELP doctor_findings Open findings by severity.", "# TYPE doctor_findings gauge"]
-    open_now = session.open_findings()
+    open_now = session.open_findings() if session is not None else ()
     for severity in Severity:
         count = sum(1 for finding in open_now if finding.severity is severity)
         lines.append(f'doctor_findings{{severity="{severity.value}"}} {count}')
