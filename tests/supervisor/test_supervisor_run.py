@@ -91,7 +91,7 @@ def test_without_consent_it_is_only_said(faulty: Path, tmp_path: Path) -> None:
 @pytest.mark.heavy
 def test_fixes_that_change_the_training_need_a_word(tmp_path: Path) -> None:
     config = json.loads(json.dumps(OVERFLOWS))
-    config["training_args"].update(mixed_precision="O0", loss_scale=None, learning_rate=1e5, max_grad_norm=0)
+    config["training_args"].update(mixed_precision="O0", loss_scale=None, adam_beta2=0.0)
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
     told = doctor("train", "run.yaml", "--output-dir", "a", "--auto-fix", "--lang", "en", cwd=tmp_path)
     assert told.returncode == 1
@@ -99,9 +99,31 @@ def test_fixes_that_change_the_training_need_a_word(tmp_path: Path) -> None:
     done = doctor(
         "train", "run.yaml", "--output-dir", "b", "--auto-fix", "--unsafe-fixes", "--lang", "en", cwd=tmp_path
     )
-    rows = [json.loads(line) for line in (tmp_path / "b" / "interventions.jsonl").read_text().splitlines()]
     assert done.returncode == 0, done.stdout[-3000:]
-    assert {key["key"] for row in rows for key in row["edits"]} >= {"training_args.learning_rate"}
+    assert edited(tmp_path / "b") == {"training_args.adam_beta2"}
+
+
+def edited(folder: Path) -> set[str]:
+    """The keys that interventions changed."""
+    rows = [json.loads(line) for line in (folder / "interventions.jsonl").read_text().splitlines()]
+    return {key["key"] for row in rows for key in row["edits"]}
+
+
+#: the command, which tries two rates after the range test where it else tries five: each is a process
+_TRIES_TWO = "import sys, doctor.cli, doctor.supervisor.rates as rates; rates.TRIALS = 2; sys.exit(doctor.cli.main())"
+
+
+@pytest.mark.heavy
+def test_a_rate_that_breaks_the_run_is_replaced_by_one_that_was_measured(tmp_path: Path) -> None:
+    config = json.loads(json.dumps(OVERFLOWS))
+    config["training_args"].update(mixed_precision="O0", loss_scale=None, learning_rate=1e5, max_grad_norm=0)
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
+    command = [sys.executable, "-c", _TRIES_TWO, "train", "run.yaml", "--output-dir", "out"]
+    command += ["--auto-fix", "--unsafe-fixes", "--lang", "en"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert edited(tmp_path / "out") >= {"training_args.learning_rate"}
+    assert "in a short run with a rising rate the loss fell" in (tmp_path / "out" / "interventions.jsonl").read_text()
 
 
 @pytest.mark.heavy
