@@ -62,6 +62,10 @@ def remedy_for(finding: Finding, config: RunConfig, cores: int) -> Optional[Reme
     return None
 
 
+#: what says that gradients are too small for FP16
+_LOST_GRADIENTS = ("CFG-PRC-004", "RUN-MON-001")
+
+
 def _adaptive_scale(config: RunConfig, finding: Finding) -> Optional[Remedy]:
     """FP16 with a scale that is fixed, or whose overflow is not dropped."""
     scale = config.args.loss_scale
@@ -72,10 +76,10 @@ def _adaptive_scale(config: RunConfig, finding: Finding) -> Optional[Remedy]:
         edits: dict[str, Any] = {f"{where}.type": "dynamic"}
         if not scale.drop_overflow:
             edits[f"{where}.drop_overflow_update"] = True
-        if scale.value > LossScale.value:
-            # From where it overflowed it would take a dropped step for each halving.
-            start = "init_loss_scale" if "init_loss_scale" in config.said("loss_scale") else "loss_scale_value"
-            edits[f"{where}.{start}"] = int(LossScale.value)
+        if scale.value > LossScale.value or finding.rule in _LOST_GRADIENTS:
+            # From where it overflowed it would take a dropped step for each halving, from where nothing is left of a
+            # gradient many steps for each doubling.
+            edits[_start_of_scale(config)] = int(LossScale.value)
     else:
         edits = {where: "dynamic"}
     return Remedy(
@@ -84,6 +88,27 @@ def _adaptive_scale(config: RunConfig, finding: Finding) -> Optional[Remedy]:
             f"loss scale 不再固定为 {scale.value:g}，改为动态：溢出时减半并跳过该步。",
         ),
         edits,
+        safe=True,
+    )
+
+
+def _start_of_scale(config: RunConfig) -> str:
+    """The key of the loss scale's first value, where the loss scale is a mapping."""
+    start = "init_loss_scale" if "init_loss_scale" in config.said("loss_scale") else "loss_scale_value"
+    return f"training_args.{config.spelled('loss_scale')}.{start}"
+
+
+def _higher_start(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    """FP16 with a scale that adapts, but begins where gradients are lost below the type."""
+    scale = config.args.loss_scale
+    if scale is None or config.args.dtype != "float16" or not scale.dynamic or scale.value >= LossScale.value:
+        return None
+    return Remedy(
+        Text(
+            f"Begin with a loss scale of {LossScale.value:g} instead of {scale.value:g}: below it FP16 has lost gradients.",
+            f"loss scale 初始值由 {scale.value:g} 改为 {LossScale.value:g}：现值下 FP16 梯度下溢为 0。",
+        ),
+        {_start_of_scale(config): int(LossScale.value)},
         safe=True,
     )
 
@@ -449,7 +474,7 @@ _CURES: Mapping[str, tuple[Cure, ...]] = {
     "RUN-GRAD-001": (_usual_clip,),
     "RUN-GRAD-004": (_usual_clip,),
     "RUN-LR-001": (_usual_rate,),
-    "RUN-MON-001": (_adaptive_scale, _master_weights, _usual_spread),
+    "RUN-MON-001": (_adaptive_scale, _higher_start, _master_weights, _usual_spread),
     "RUN-MON-005": (_shift_labels,),
     "RUN-MON-002": (_usual_betas, _master_weights),
     "CFG-LRS-001": (_lower_end,),

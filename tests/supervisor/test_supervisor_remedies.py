@@ -243,6 +243,20 @@ JSON = {"data_loader": {"type": "Json", "path": "a.jsonl"}}
             True,
         ),
         (
+            "RUN-MON-001",
+            {"mixed_precision": "O2", "loss_scale": {"type": "dynamic", "init_loss_scale": 1e-4}},
+            {},
+            {"training_args.loss_scale.init_loss_scale": 65536},
+            True,
+        ),
+        (
+            "RUN-MON-001",
+            {"mixed_precision": "O2", "loss_scale": {"type": "fixed", "loss_scale_value": 1e-4}},
+            {},
+            {"training_args.loss_scale.type": "dynamic", "training_args.loss_scale.loss_scale_value": 65536},
+            True,
+        ),
+        (
             "CFG-PRC-004",
             {"mixed_precision": "O2", "loss_scale": 1.0},
             {},
