@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Optional
@@ -11,6 +12,8 @@ from doctor.finding import Evidence, Severity, Text
 
 #: steps by which a rank must be behind all others before it is said to have stopped first
 BEHIND = 2
+#: ranks that must have written into a log before it is one that they share
+SHARED = 2
 
 
 @dataclass
@@ -29,6 +32,8 @@ class Trace:
     finished: bool = False
     #: first line that says that something failed in this process
     failed: Optional[Evidence] = None
+    #: the exception that the log ends with
+    raised: Optional[Evidence] = None
     #: it says that it waited for a peer in vain; a rule knows what else it says
     waited: bool = False
     known: bool = False
@@ -58,7 +63,11 @@ class Trace:
 
 def judge(traces: Sequence[Trace], resume: Optional[Text] = None) -> list[Alarm]:
     """The processes of a run that is over. `resume` says from which checkpoint to go on, when one is known."""
-    workers = [trace for trace in traces if not trace.scheduler]
+    shared = Counter(trace.source for trace in traces if trace.rank is not None)
+    # Of a log that ranks share, the lines that name none are the launcher's.
+    workers = [
+        trace for trace in traces if not (trace.scheduler or (trace.rank is None and shared[trace.source] >= SHARED))
+    ]
     said = _lost_scheduler(traces, workers)
     if not said:
         said = [*_killed(traces, workers), *_hung(traces, workers)]
@@ -88,6 +97,25 @@ def judge_exit(code: int, traces: Sequence[Trace], explained: bool) -> list[Alar
         return []
     last = next((place.text for place in places if place.source.startswith("<")), None)
     return [Alarm("opened", "RUN-END-005", None, places[:2], (("code", code), ("last", last or "-")))]
+
+
+def judge_raised(traces: Sequence[Trace]) -> list[Alarm]:
+    """A run that ends in a traceback, where nothing else that was found says why."""
+    failed = [
+        trace
+        for trace in traces
+        if trace.failed is not None
+        and trace.raised is not None
+        and not trace.complete
+        and _line(trace) > (trace.last.line or 0 if trace.last is not None else 0)
+    ]
+    if not failed or any(trace.complete for trace in traces if trace.last is not None):
+        return []
+    first = min(failed, key=lambda trace: (_step(trace), _number(trace), trace.source))
+    assert first.raised is not None and first.failed is not None
+    values = (("at", _at(first)), ("text", first.raised.text or "?"))
+    step = first.last.step if first.last is not None else None
+    return [Alarm("opened", "RUN-END-007", step, (first.raised, first.failed), values)]
 
 
 def _lost_scheduler(traces: Sequence[Trace], workers: Sequence[Trace]) -> list[Alarm]:

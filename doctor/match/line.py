@@ -14,6 +14,8 @@ _RANK = re.compile(
     rb"|\bRankID[:=] ?(\d{1,5})\b"
     rb"|^\S{0,200}?rank_(\d{1,5})[/.:_-]"  # grep's prefix: rank_3/worker.log:12:
     rb"|^\S{0,200}?worker_(\d{1,5})\.log"
+    rb"|^\[\d{1,6},(\d{1,5})\]<std(?:out|err)>:"  # mpirun --tag-output
+    rb"|^ {0,4}(\d{1,5}): (?=\[?(?:20\d\d-\d\d-\d\d|ERROR|WARNING|CRITICAL|INFO)|Traceback |  File |\w{1,40}(?:Error|Exception): )"  # srun -l
 )
 _LEVEL = re.compile(
     rb"(?:^|[\s\[|(>])(TRACE|DEBUG|INFO|EVENT|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL|EXCEPTION)(?:[\]\s|:)(]|$)"

@@ -17,7 +17,8 @@ from doctor.match.textrule import Condition, TextRule
 from doctor.records.lines import by_numpy, count_lines
 from doctor.records.record import Chunk
 
-#: of one rule in one source only so many hits are handed out; the rest are counted
+#: of one rule in one source only so many hits are handed out, and the first of each rank that writes there; the rest
+#: are counted
 MOST_HITS = 20
 #: bytes of the last chunk that are kept, to know what stands above the first lines of the next
 _TAIL = 8192
@@ -49,6 +50,7 @@ class Tally:
     count: int = 0
     last_line: int = 0
     last_offset: int = 0
+    ranks: set[int] = field(default_factory=set)
 
 
 class Scanner:
@@ -192,8 +194,11 @@ class Scanner:
                 tally = self.tallies.setdefault((hit.rule, hit.source), Tally())
                 tally.count += 1
                 tally.last_line, tally.last_offset = hit.line, hit.offset
-                if tally.count <= MOST_HITS:
+                rank = hit.rank if hit.rank not in tally.ranks else None
+                if tally.count <= MOST_HITS or rank is not None:
                     out.append(verdict)
+                if rank is not None:
+                    tally.ranks.add(rank)
         state.pending = waiting
         out.sort(key=lambda hit: (hit.line, hit.rule))
         return out

@@ -8,12 +8,13 @@ from functools import lru_cache
 from typing import Optional
 
 # Launchers and collectors mark each line with its rank: torchrun `[rank3]:` and `[default7]:`, Megatron `[Rank 18]`, pdsh
-# `worker-1:`, srun -l `3: `; and `grep` with the file it found the line in, `worker_3.log-58-`.
+# `worker-1:`, srun -l `3: `, mpirun `[1,3]<stdout>:`; and `grep` with the file it found the line in, `worker_3.log-58-`.
 _RANK = re.compile(
     r"""\s{0,8}(?:
       \[(?:rank|default|worker)[ _-]?(\d{1,6})\]
     | (?:rank|worker|node)[ _-]?(\d{1,6}):
-    | (\d{1,5}):[ ](?![0-9])
+    | (\d{1,5}):[ ](?=[^0-9]|\d{4}-\d\d-\d\d[ T])
+    | \[\d{1,6},(\d{1,6})\]<std(?:out|err)>:
     | [^\s:]{0,200}?(?:rank|worker|train_parallel|device|npu|parallel)[ _-]?(\d{1,6})(?:[._/-][^\s:]{0,80}?)?(?:-\d+-|:\d+:|:)
     )""",
     re.VERBOSE | re.IGNORECASE,

@@ -11,7 +11,7 @@ from doctor.detect.alarm import Alarm
 from doctor.detect.facts import RunFacts
 from doctor.detect.host import Host, HostSample
 from doctor.detect.processes import judge as judge_processes
-from doctor.detect.processes import judge_exit
+from doctor.detect.processes import judge_exit, judge_raised
 from doctor.detect.ranks import POINTS
 from doctor.detect.ranks import judge as judge_ranks
 from doctor.detect.stream import RankStream
@@ -397,8 +397,10 @@ class DiagnosisSession:
             self.traces.all_finished = True
         traces = self.traces.finish(self.sources.values())
         alarms = judge_processes(traces, resume_words(self.saves.last()))
+        explained = any(finding.severity.at_least(Severity.ERROR) for finding in self._reasoned())
+        if not explained and not alarms:
+            alarms.extend(judge_raised(traces))
         if self._code:
-            explained = any(finding.severity.at_least(Severity.ERROR) for finding in self._reasoned())
             alarms.extend(judge_exit(self._code, traces, explained or bool(alarms)))
         for alarm in alarms:
             yield from self._take(PROCESSES, alarm)

@@ -67,7 +67,10 @@ _MARKS: Mapping[str, tuple[str, ...]] = {
     ),
     "config-printed": (r"Starting Init Train Model", r"Current config: \{\s*$"),
     "part-printed": (r"initial (?P<part>\w+_config) from dict: (?P<settings>\{.+\})\s*$",),
-    "traceback": (r"^(?:\[[\w -]{1,24}\]:? ?)?Traceback \(most recent call last\)",),
+    # behind what a launcher puts in front: `[rank3]: `, `[1,3]<stderr>:`, `3: `
+    "traceback": (
+        r"^(?:\[[\w -]{1,24}\]:? ?|\[\d{1,6},\d{1,6}\]<std(?:out|err)>: ?| {0,4}\d{1,5}: )?Traceback \(most recent call last\)",
+    ),
     "node": (
         r"(?:\((?P<pid>\d+),)?.{0,160}This node (?P<node>\d+) rank id: (?P<rank>\d+)",
         r"The new node: (?P<node>\d+)\(role: MS_WORKER\), rank id: (?P<rank>\d+)",

@@ -17,8 +17,17 @@ from doctor.records.discover import kind_of
 from doctor.records.record import Chunk, Metric
 from doctor.session.lifecycle import Mark
 
-#: bytes of the end of a log that are kept, to quote its last line
-_TAIL = 600
+#: bytes of the end of a log that are kept, to quote its last line and the exception that it may end with
+_TAIL = 3000
+# How Python ends a traceback, behind what a launcher puts in front of a line
+_RAISED = re.compile(
+    rb"^(?:\[[^\]\n]{1,24}\](?:<\w+>)?:? ?| {0,4}\d{1,5}: )?(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: .*)?$"
+)
+_NAMED = re.compile(rb"(?:Error|Exception|Failure|Fault|Abort(?:ed)?|Timeout|Exit|Interrupt|NotFound|Failed)$")
+# what ends a run on purpose, and what an interpreter that shuts down prints of objects that are in its way
+_STOPPED = re.compile(rb"(?:KeyboardInterrupt|SystemExit)$")
+_IGNORED = b"Exception ignored in"
+_FRAME = b'File "'
 _PART = re.compile(r"(?:[.-]\d{4}-?\d\d-?\d\d|\.\d{1,4}|\.old)?(?:\.(?:gz|bz2|xz))?$")
 
 
@@ -62,6 +71,25 @@ class Source:
         blank = self.tail[len(text) :].count(b"\n") - 1
         last = visible(decode(text.split(b"\n")[-1].split(b"\r")[-1]).strip(), 300)
         return Evidence("log", self.name, line=self.lines - max(0, blank), text=last, rank=self.rank)
+
+    def raised(self) -> Optional[Evidence]:
+        """The exception that the log ends with: the last line behind a traceback's frames, or None."""
+        if _IGNORED in self.tail:
+            return None
+        rows = self.tail.rstrip().split(b"\n")
+        for back, row in enumerate(reversed(rows[1:])):
+            found = _RAISED.match(row.rstrip())
+            if found is None:
+                continue
+            above = rows[max(0, len(rows) - 3 - back) : len(rows) - 1 - back]
+            if not _NAMED.search(found["name"]) and not any(_FRAME in line for line in above):
+                continue
+            if _STOPPED.search(found["name"]):
+                return None
+            blank = self.tail[len(self.tail.rstrip()) :].count(b"\n") - 1
+            line = self.lines - max(0, blank) - back
+            return Evidence("log", self.name, line=line, text=visible(decode(row).strip(), 300), rank=self.rank)
+        return None
 
 
 class Traces:
@@ -154,16 +182,19 @@ class Traces:
 
     def finish(self, sources: Iterable[Source]) -> list[Trace]:
         """The traces with the last lines of their logs, in the order of logs and ranks."""
-        ends = {source.name: source.last_line() for source in sources}
-        return list(self._finished(ends))
+        known = list(sources)
+        ends = {source.name: source.last_line() for source in known}
+        raised = {source.name: source.raised() for source in known}
+        return list(self._finished(ends, raised))
 
-    def _finished(self, ends: dict[str, Optional[Evidence]]) -> Iterator[Trace]:
+    def _finished(self, ends: dict[str, Optional[Evidence]], raised: dict[str, Optional[Evidence]]) -> Iterator[Trace]:
         left = {trace.ranks.get(node, node) for trace in self._traces.values() for node in trace.left}
         sharing = Counter(trace.source for trace in self._traces.values() if trace.rank is not None)
         order = sorted(self._traces, key=lambda key: (key[0], -1 if key[1] is None else key[1]))
         for key in order:
             trace = self._traces[key]
             # The last line of a log that ranks share is that of some rank.
+            trace.raised = raised.get(trace.source)
             trace.place = ends.get(trace.source) if sharing[trace.source] < 2 else trace.failed or trace.last
             if self.all_finished or (trace.rank is not None and trace.rank in left):
                 trace.finished = True
