@@ -12,9 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 
+from doctor.errors import UsageError
+from doctor.escape import visible
 from doctor.finding import Finding, Severity, Text
 from doctor.match.aside import Progress
-from doctor.match.document import chunks_of, is_quotation
+from doctor.match.document import PASTE, by_header, chunks_of, is_quotation
 from doctor.match.explain import Explanation, conclude, words_of
 from doctor.match.line import normal
 from doctor.match.pack import Pack, load_pack
@@ -22,7 +24,7 @@ from doctor.match.reason import finding_of
 from doctor.match.scan import Hit, Scanner
 from doctor.match.textrule import TextRule
 from doctor.match.words import filled, values_of
-from doctor.records.record import Chunk, Metric
+from doctor.records.record import Chunk, Metric, Notice
 
 if TYPE_CHECKING:
     from doctor.detect import Alarm
@@ -55,16 +57,61 @@ def diagnose_paths(
     paths: Sequence[Union[str, Path]], pack: Optional[Pack] = None, facts: Optional[Mapping[str, Any]] = None
 ) -> Explanation:
     """Explains log files and folders of logs, of any size. Raises UsageError when one cannot be read."""
-    return _diagnose(_chunks(paths), pack, facts, None)
+    return diagnose_chunks(_chunks(paths), pack, facts)
+
+
+def diagnose_stdin(pack: Optional[Pack] = None, facts: Optional[Mapping[str, Any]] = None) -> Explanation:
+    """Explains what comes through standard input: a paste as a text, more than that as it comes, without keeping it.
+    Compressed data and UTF-16 are undone, and lines and offsets then count decoded bytes."""
+    from doctor.records.reader import STDIN, STDIN_SOURCE, read
+
+    chunks = read(STDIN)
+    first: list[Chunk] = []
+    size = 0
+    for chunk in chunks:
+        first.append(chunk)
+        size += len(chunk.data)
+        if size > PASTE:
+            return diagnose_chunks(by_header(_one_after_another(first, chunks)), pack, facts)
+    return diagnose_text(b"".join(chunk.data for chunk in first), STDIN_SOURCE, pack, facts)
+
+
+def diagnose_chunks(
+    chunks: Iterable[Chunk], pack: Optional[Pack] = None, facts: Optional[Mapping[str, Any]] = None
+) -> Explanation:
+    """Explains chunks of any number of sources, each of which is let go once it is read."""
+    return _diagnose(chunks, pack, facts, None)
+
+
+def _one_after_another(first: list[Chunk], rest: Iterator[Chunk]) -> Iterator[Chunk]:
+    """All chunks, none of which is kept for longer than its turn."""
+    while first:
+        yield first.pop(0)
+    yield from rest
 
 
 def _chunks(paths: Sequence[Union[str, Path]]) -> Iterator[Chunk]:
     from doctor.records.discover import discover
     from doctor.records.reader import read
 
+    notices: list[Notice] = []
+    empty = True
     for log in discover(paths):
         for part in log.parts:
-            yield from read(part, log.rank)
+            for chunk in read(part, log.rank, on_notice=notices.append):
+                empty = False
+                yield chunk
+    if empty and notices:
+        raise _undecodable(notices[0])
+
+
+def _undecodable(notice: Notice) -> UsageError:
+    """Of files that gave not one line: a log that cannot be read is not one in which nothing stands."""
+    name = visible(notice.source, 200)
+    return UsageError(
+        Text(f"{name} cannot be read: {notice.detail}.", f"{name} 无法读取：{notice.detail}。"),
+        Text("Copy it again, or unpack it by hand.", "请重新拷贝该文件，或手动解压。"),
+    )
 
 
 def _diagnose(

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Optional, Union
 
-from doctor.diagnosis import diagnose_paths, diagnose_text
+from doctor.diagnosis import diagnose_paths, diagnose_stdin, diagnose_text
 from doctor.errors import EXIT_FINDINGS, EXIT_OK, UsageError
 from doctor.escape import visible
 from doctor.finding import Finding, Text
@@ -114,7 +114,7 @@ def _report(words: list[str], pack: Pack, lang: str) -> Report:
                     '请给出文本、文件、错误码或规则编号：doctor explain "…"',
                 ),
             )
-        return of_explanation(diagnose_text(sys.stdin.buffer.read(), "<stdin>", pack), lang)
+        return of_explanation(diagnose_stdin(pack), lang)
     text = " ".join(words)
     if len(words) == 1:
         named = _named(text, pack)

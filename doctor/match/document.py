@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Optional, Union
 
 from doctor.records.record import Chunk
@@ -14,7 +14,7 @@ _QUOTE_MARK = re.compile(rb"^(?:> ?)+", re.MULTILINE)
 #: a line of some content without them
 _NOT_QUOTED = re.compile(rb"^[ \t]*[^>\s]", re.MULTILINE)
 #: so long a text is a log, not a paste
-_PASTE = 256 * 1024
+PASTE = 256 * 1024
 _RANK_IN_NAME = re.compile(r"(?:rank|worker|device|npu|card)[ _-]?(\d{1,5})(?=\D|$)", re.IGNORECASE)
 
 
@@ -22,16 +22,22 @@ def chunks_of(text: Union[str, bytes], source: str = "-") -> Iterator[Chunk]:
     """The text in chunks, one for each part under a ``==> file <==`` header. Lines and offsets count in the whole
     text, so that evidence can be found again; a part of another rank is another source only in its rank."""
     data = unquoted(text.encode("utf-8", "surrogateescape") if isinstance(text, str) else as_utf8(text))
-    line, start = 1, 0
+    return by_header([Chunk(source, data, 0, 1)])
+
+
+def by_header(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Chunks of one text, cut at the headers in it; what follows a header is of the rank that its name tells."""
     rank: Optional[int] = None
-    for found in _HEADER.finditer(data):
-        if found.start() > start:
-            yield Chunk(source, data[start : found.start()], start, line, rank)
-            line += data.count(b"\n", start, found.start())
-            start = found.start()
-        rank = rank_in_name((found.group(1) or found.group(2)).decode("utf-8", "replace"))
-    if start < len(data) or not data:
-        yield Chunk(source, data[start:], start, line, rank)
+    for chunk in chunks:
+        data, line, start = chunk.data, chunk.first_line, 0
+        for found in _HEADER.finditer(data):
+            if found.start() > start:
+                yield Chunk(chunk.source, data[start : found.start()], chunk.offset + start, line, rank)
+                line += data.count(b"\n", start, found.start())
+                start = found.start()
+            rank = rank_in_name((found.group(1) or found.group(2)).decode("utf-8", "replace"))
+        if start < len(data) or not data:
+            yield Chunk(chunk.source, data[start:], chunk.offset + start, line, rank)
 
 
 def unquoted(data: bytes) -> bytes:
@@ -44,7 +50,7 @@ def unquoted(data: bytes) -> bytes:
 
 def is_quotation(text: Union[str, bytes]) -> bool:
     """Whether every line with content has the mark of a quotation before it."""
-    if len(text) > _PASTE:
+    if len(text) > PASTE:
         return False
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     return data.lstrip().startswith(b">") and _NOT_QUOTED.search(data) is None
