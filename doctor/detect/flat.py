@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Optional
 
@@ -83,7 +84,7 @@ class LossConstant(Detector):
             return QUIET
         if loss == self.value:
             self.times += 1
-            if self.opened or not loss or self.first is None or self.times < EQUAL_FINE:
+            if self.opened or not loss or math.isinf(1000 * loss) or self.first is None or self.times < EQUAL_FINE:
                 return QUIET
             if self.times < EQUAL_COARSE and abs(loss * 1000 - round(loss * 1000)) < 1e-6:
                 return QUIET

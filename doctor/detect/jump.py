@@ -81,7 +81,9 @@ class LossJump(Detector):
         if early or len(self.base) < FEWEST:
             self._accept(value)
             return QUIET
-        if (value <= self.limit and not self.total) or value < NOTHING_LEFT * level.start or not self.sigma:
+        # Above a level of nothing every loss is high: a penalty that begins at 0 and grows as the model learns.
+        below = value <= self.limit and not self.total
+        if below or value < NOTHING_LEFT * level.start or not self.sigma or self.middle <= 0:
             self._accept(value)
             return QUIET
         distance = (value - self.middle) / self.sigma

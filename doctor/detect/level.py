@@ -16,6 +16,9 @@ START = 5
 #: up to here the level is renewed every four losses, later every eight
 EARLY = 96
 
+#: what is higher is counted as this: squares of it can still be summed
+HIGHEST = 1e100
+
 
 class LossLevel(Detector):
     """Says nothing itself. After `feed`, `fresh` tells whether the record held a loss that counts, and the rest
@@ -33,7 +36,8 @@ class LossLevel(Detector):
         self.sigma = 0.0
         #: a jump is under observation: slower detectors wait for what comes of it
         self.jumping = False
-        #: losses of either sign, as policy gradients have: they measure no fit, and nothing follows from how high they are
+        #: losses of either sign, as policy gradients have, or that begin at nothing, as the cost of leaving a reference does:
+        #: they measure no fit, and nothing follows from how high they are
         self.signed = False
 
     def feed(self, metric: Metric) -> Sequence[Alarm]:
@@ -42,12 +46,14 @@ class LossLevel(Detector):
             self.fresh = False
             return QUIET
         self.fresh = True
-        self.value = loss
+        self.value = loss = max(-HIGHEST, min(loss, HIGHEST))
         self.count += 1
         if loss < 0:
             self.signed = True
         if len(self.first) < START:
             self.first.append(loss)
+            if len(self.first) == START and self.start == 0:
+                self.signed = True
         self.window.append(loss)
         if self.count < 16 or not self.count & (3 if self.count < EARLY else 7):
             values = list(self.window)

@@ -43,7 +43,7 @@ class Overflow(Detector):
         self.opened: Optional[Alarm] = None
 
     def feed(self, metric: Metric) -> Sequence[Alarm]:
-        overflow, scale = metric.overflow, metric.loss_scale
+        overflow, scale = metric.overflow, _scale(metric)
         if overflow is None:
             return QUIET
         if not overflow and self.opened is None and not self.streak:
@@ -69,13 +69,13 @@ class Overflow(Detector):
         return self._judge(metric)
 
     def _judge(self, metric: Metric) -> Sequence[Alarm]:
-        scale = metric.loss_scale
+        scale = _scale(metric)
         assert self.first is not None
         searching = self.good == 0
         if self.streak >= STREAK and scale is not None and scale == self.first_scale and scale >= 1:
             return self._open("RUN-OVF-003", metric, self.first)
         scales = [item for _, item in self.steps if item > 0]
-        halvings = math.log2(scales[0] / scales[-1]) if len(scales) > 1 else 0.0
+        halvings = math.log2(scales[0]) - math.log2(scales[-1]) if len(scales) > 1 else 0.0
         if searching:
             if self.streak == USUAL_SEARCH:
                 return self._open("RUN-OVF-001", metric, self.first, Severity.INFO)
@@ -97,7 +97,7 @@ class Overflow(Detector):
         if not any(bad for bad, _ in recent) and len(recent) == 12:
             self.opened = None
             return (self._resolved(opened, metric),)
-        scale = metric.loss_scale
+        scale = _scale(metric)
         if opened.rule == "RUN-OVF-001" and metric.overflow and scale is not None and self.first is not None:
             gone = opened.severity is Severity.INFO
             if gone and (scale < 1 or self.streak >= SEARCH):
@@ -107,7 +107,7 @@ class Overflow(Detector):
                     *self._open("RUN-OVF-002", metric, self.first),
                 )
             scales = [item for _, item in self.steps if item > 0]
-            falls = math.log2(scales[0] / scales[-1]) if len(scales) > 1 else 0.0
+            falls = math.log2(scales[0]) - math.log2(scales[-1]) if len(scales) > 1 else 0.0
             if not gone and falls >= HALVINGS:
                 self.opened = None
                 return (self._resolved(opened, metric), *self._open("RUN-OVF-002", metric, self.first))
@@ -144,7 +144,7 @@ class Overflow(Detector):
 
     def _forecast(self, metric: Metric) -> Text:
         """When the scale reaches 1 at the pace of the window."""
-        scale = metric.loss_scale
+        scale = _scale(metric)
         scales = [item for _, item in self.steps if item > 0]
         if scale is None or len(scales) < 2 or scales[-1] >= scales[0]:
             return Text("", "")
@@ -153,6 +153,12 @@ class Overflow(Detector):
                 "It is below 1 already: gradients are now made smaller, not larger.",
                 "它已低于 1：此时是在缩小梯度，而不是放大。",
             )
-        pace = math.log2(scales[0] / scales[-1]) / (len(scales) - 1)
+        pace = (math.log2(scales[0]) - math.log2(scales[-1])) / (len(scales) - 1)
         left = max(1, round(math.log2(scale) / pace))
         return Text(f"At this pace it reaches 1 in about {left} steps.", f"按此速度约 {left} 步后降到 1。")
+
+
+def _scale(metric: Metric) -> Optional[float]:
+    """The loss scale, when it is one: a product with nan, infinity or nothing scales no loss."""
+    scale = metric.loss_scale
+    return scale if scale is not None and 0 < scale < math.inf else None

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple, Optional
 
 #: qualities of a loss, best first: a line that names several is read for its best one
-LOSS_PLAIN, LOSS_NAMED, LOSS_TOTAL, LOSS_MEAN, LOSS_PART, LOSS_EVAL = range(6)
+LOSS_PLAIN, LOSS_NAMED, LOSS_TOTAL, LOSS_MEAN, LOSS_PART, LOSS_SIDE, LOSS_EVAL = range(7)
 
 
 class Role(NamedTuple):
@@ -102,6 +102,8 @@ _MEAN = _words("avg average mean aver ave ma smooth smoothed running moving epoc
 _NAMED = _words(
     "lm train training cur current step now language value batch tr is the a info debug warning iter 训练 当前 语言模型"
 )
+# beside the loss of a policy: they begin at nothing and grow, or shrink, as they should
+_SIDE = _words("kl entropy ent aux balance balancing router critic vf")
 _TOTAL = _words("total sum overall all reduced 总")
 
 # `number of epochs: 3` names no epoch; a name may stand behind other words but not behind these
@@ -165,4 +167,6 @@ def _loss(key: str) -> Optional[Role]:
         return Role("loss", LOSS_TOTAL)
     if all(word in _NAMED for word in rest):
         return Role("loss", LOSS_NAMED)
+    if any(word in _SIDE for word in rest) and "cross" not in rest:
+        return Role("loss", LOSS_SIDE)
     return Role("loss", LOSS_PART)
