@@ -7,11 +7,12 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Optional
 
+from doctor.escape import visible
 from doctor.finding import Text
 from doctor.match.cache import cached_table
 
@@ -61,7 +62,7 @@ def guess(word: str) -> Iterator[Code]:
         kinds = ("acl",)
     elif re.fullmatch(r"ERR\d{5}", word, re.IGNORECASE):
         kinds = ("torch_npu",)
-    elif re.fullmatch(r"E[1-9A-Z][0-9A-F]{4}", word.upper()):
+    elif re.fullmatch(r"[EW][1-9A-Z][0-9A-F]{4}", word.upper()):
         kinds = ("message",)
     elif re.fullmatch(r"0x[0-9a-fA-F]{8}", word):
         kinds = ("event",)
@@ -98,23 +99,30 @@ def _hccl(word: str) -> Optional[Code]:
 
 
 def _message(word: str) -> Optional[Code]:
-    if not re.fullmatch(r"E[1-9A-Z][0-9A-F]{4}", word):
+    if not re.fullmatch(r"[EW][1-9A-Z][0-9A-F]{4}", word):
         return None
     found = _row("message", word, "message")
     if found is not None:
         return found
-    module = _tables()["module"].get(word[:2])
+    module = _tables()["module"].get(f"E{word[1]}")  # a warning has the letter of its module in the same place
     if module is None:
         return None
     printed = installed_messages().get(word)
     internal = word[2:].startswith("9") and word[2:].isdigit()
-    if printed:
-        meaning = Text(f"{module[1]}: {printed}", f"{module[2]}：{printed}")
+    if printed is not None:
+        told = f"{printed.title}. {printed.cause}" if printed.cause else printed.title
+        meaning = Text(f"{module[1]}: {told}", f"{module[2]}：{told}")
+    elif word.startswith("W"):
+        meaning = Text(f"{module[1]}: a warning, after which the run goes on", f"{module[2]}：告警，任务会继续运行")
     elif internal:
         meaning = Text(f"{module[1]}: an internal error", f"{module[2]}：内部错误")
     else:
         meaning = Text(f"{module[1]}: an error of its own numbering", f"{module[2]}：该模块的错误")
-    return _code(word, "message", [module[0], meaning.en, meaning.zh, module[3]])
+    code = _code(word, "message", [module[0], meaning.en, meaning.zh, module[3]])
+    if printed is None or not printed.solution:
+        return code
+    action = Text(f"{printed.solution} {code.action.en}", f"{printed.solution} {code.action.zh}")
+    return replace(code, action=action)
 
 
 def _torch_npu(word: str) -> Optional[Code]:
@@ -174,9 +182,18 @@ def _aicore(word: str) -> Optional[Code]:
     return _row("aicore", key, "aicore", shown=word)
 
 
+@dataclass(frozen=True)
+class Message:
+    """A row of error_code.json, as CANN words it (English); `cause` and `solution` are empty where it names none."""
+
+    title: str
+    cause: str = ""
+    solution: str = ""
+
+
 @lru_cache(maxsize=1)
-def installed_messages() -> dict[str, str]:
-    """Code -> title from the error_code.json of a CANN on this machine; empty when there is none."""
+def installed_messages() -> dict[str, Message]:
+    """Code -> what the error_code.json of a CANN on this machine says of it; empty when there is none."""
     for variable in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"):
         base = os.environ.get(variable)
         if not base:
@@ -184,10 +201,28 @@ def installed_messages() -> dict[str, str]:
         path = Path(base) / "conf" / "error_manager" / "error_code.json"
         if not path.is_file():
             path = Path(base) / "runtime" / "conf" / "error_manager" / "error_code.json"
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             rows = json.loads(path.read_text(encoding="utf-8"))["error_info_list"]
-            return {str(row["ErrCode"]): str(row.get("errTitle") or row.get("ErrMessage", "")) for row in rows}
+            return dict(pair for pair in map(_installed, rows) if pair is not None)
     return {}
+
+
+def _installed(row: Any) -> Optional[tuple[str, Message]]:
+    """The code and the message of one row, or None when it has no code or says nothing of it."""
+    if not isinstance(row, dict):
+        return None
+    title = _said(row.get("errTitle")) or _said(row.get("ErrMessage"))
+    hints = row.get("suggestion")
+    hints = hints if isinstance(hints, dict) else {}
+    if not title or not isinstance(row.get("ErrCode"), str):
+        return None
+    return row["ErrCode"], Message(title, _said(hints.get("Possible Cause")), _said(hints.get("Solution")))
+
+
+def _said(value: Any) -> str:
+    """A text of error_code.json on one line; its "N/A" is none."""
+    text = visible(" ".join(value.split())) if isinstance(value, str) else ""
+    return "" if text.upper().strip(".") in ("N/A", "NA", "NONE") else text
 
 
 #: the files of the tables, under the folder of the rules
