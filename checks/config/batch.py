@@ -22,6 +22,7 @@ from doctor.checks.config.judge import (
 )
 from doctor.finding import Finding, Severity, Text
 from doctor.plan.arithmetic import automatic, data_parallel
+from doctor.plan.own import DEFAULT_BATCH
 from doctor.plan.plan import Dialect, Plan
 from doctor.plan.value import Value
 from doctor.rule import Rule
@@ -55,9 +56,10 @@ def batch_positive(plan: Plan) -> Iterator[Finding]:
 
 
 def _least(plan: Plan, value: Value) -> int:
-    """The smallest batch that the devices can share: of a global batch one local batch for each data-parallel part."""
+    """The smallest batch that the devices can share: of a global batch one local batch for each data-parallel part. Of the
+    built-in trainer what it takes where nothing is said: a batch of one learns far less in as many steps."""
     if value is not plan.batch.global_size:
-        return 1
+        return DEFAULT_BATCH if plan.dialect is Dialect.TRAINER else 1
     return (plan.batch.per_device.count or 1) * (data_parallel(plan) or 1)
 
 

@@ -22,6 +22,9 @@ from doctor.plan.plan import (
 )
 from doctor.plan.value import Value
 
+#: samples a device and step, where nothing is said
+DEFAULT_BATCH = 8
+
 
 def trainer_parts(root: Value, pretrained: Optional[Value]) -> Mapping[str, Any]:
     """The sections of a plan, by their names."""
@@ -125,7 +128,7 @@ def _run(root: Value, arguments: Value) -> Mapping[str, Any]:
             vocabulary_data_parallel=section.absent("vocab_emb_dp", default=True),
         ),
         "batch": Batch(
-            per_device=_first(arguments, "per_device_train_batch_size", "batch_size").or_default(8),
+            per_device=_first(arguments, "per_device_train_batch_size", "batch_size").or_default(DEFAULT_BATCH),
             accumulation=arguments.get("gradient_accumulation_steps").or_default(1),
             interleave=arguments.absent("micro_batch_interleave_num", default=1),
             global_size=arguments.absent("global_batch_size"),

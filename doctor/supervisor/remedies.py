@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from doctor.errors import UsageError
 from doctor.finding import Finding, Text
 from doctor.supervisor.edits import batch_key
 from doctor.trainer.arguments import LossScale
@@ -333,6 +334,31 @@ def _usual_spread(config: RunConfig, finding: Finding) -> Optional[Remedy]:
     )
 
 
+def _room_for_tokens(config: RunConfig, finding: Finding) -> Optional[Remedy]:
+    """A model of fewer ids than its tokenizer; one whose weights are loaded has the vocabulary that it has."""
+    if config.load_checkpoint:
+        return None
+    from doctor.trainer.data.tokenizer import load_tokenizer
+
+    try:
+        ids = load_tokenizer(config.dataset.tokenizer).vocab_size
+    except UsageError:
+        return None
+    if ids <= config.model.vocab_size:
+        return None
+    # A multiple of 64, as matrix units like it.
+    size = -(-ids // 64) * 64
+    return Remedy(
+        Text(
+            f"Give the model {size} ids instead of {config.model.vocab_size}: its tokenizer has {ids}.",
+            f"模型词表由 {config.model.vocab_size} 增至 {size}：tokenizer 的词表大小为 {ids}。",
+        ),
+        {"model.vocab_size": size},
+        safe=False,
+        back=START,
+    )
+
+
 def _lower_end(config: RunConfig, finding: Finding) -> Optional[Remedy]:
     """A rate that is to end above where it begins."""
     if config.args.lr_end <= config.args.learning_rate:
@@ -502,6 +528,7 @@ _CURES: Mapping[str, tuple[Cure, ...]] = {
     "DAT-ROW-002": (_skip_rows,),
     "DAT-TOK-001": (_skip_rows,),
     "DAT-TOK-002": (_skip_rows,),
+    "WGT-TOK-001": (_room_for_tokens,),
     "CFG-OPT-003": (_usual_betas,),
     "CFG-OPT-005": (_usual_epsilon,),
     "CFG-OPT-004": (_usual_decay,),

@@ -340,3 +340,17 @@ def test_a_run_goes_back_to_where_its_weights_were_still_good(
     losses: list[float], back: str, step: Optional[int], tmp_path: Path
 ) -> None:
     assert gone_back_to(tmp_path, losses, back, onset=90) == step
+
+
+def test_a_vocabulary_too_small_for_the_tokenizer_grows_to_hold_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    sizes = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 100}
+    content = {"model": {"type": "llama", **sizes}, "train_dataset": {"tokenizer": "byte"}}
+    path.write_text(yaml.safe_dump(content))
+    remedy = remedy_for(finding("WGT-TOK-001"), load_config(str(path)), cores=2)
+    assert remedy is not None
+    assert (remedy.edits, remedy.safe, remedy.back) == ({"model.vocab_size": 320}, False, START)
+    path.write_text(yaml.safe_dump({**content, "trainer": {"load_checkpoint": "weights"}}))
+    assert remedy_for(finding("WGT-TOK-001"), load_config(str(path)), cores=2) is None, "its weights have a vocabulary"
+    path.write_text(yaml.safe_dump({**content, "train_dataset": {"tokenizer": "not-there.json"}}))
+    assert remedy_for(finding("WGT-TOK-001"), load_config(str(path)), cores=2) is None

@@ -17,6 +17,7 @@ from doctor import registry
 from doctor.check import CheckOutcome
 from doctor.plan.edit import edit_text
 from doctor.runner import run_checks
+from doctor.trainer.arguments import TrainingArguments
 
 
 def _named(case: Case) -> str:
@@ -85,3 +86,10 @@ def test_a_number_is_shown_as_yaml_takes_it(doctor, tmp_path: Path) -> None:  # 
     (tmp_path / "a.yaml").write_text(re.sub(r"\n  eps: .*", "\n  eps: 1e-8", text, count=1), encoding="utf-8")
     done = doctor("check", "a.yaml", "--only", "CFG-TYP-001")
     assert "eps: 1.0e-8" in done.stdout and "1e-8 -> 1.0e-8" in done.stdout and "1e-08" not in done.stdout
+
+
+def test_a_batch_of_none_becomes_what_the_trainer_takes_unasked() -> None:
+    (case,) = [item for item in BAD if item.rule == "CFG-BAT-001" and item.base == "trainer"]
+    outcome, _ = judge(case)
+    (finding,) = outcome.findings
+    assert [edit.new for edit in finding.fixes[0].edits] == [TrainingArguments().per_device_train_batch_size]
