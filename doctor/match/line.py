@@ -22,7 +22,11 @@ _LEVEL = re.compile(
     rb"|^(?:\[rank\d+\]: ?)?\[?([IWEF])\d{3,4} \d\d:\d\d:\d\d"
 )
 #: how Python and torch mark a warning: ``x.py:66: UserWarning: ...``, ``[W compiler_depend.ts:51] Warning: ...``
-_WARNS = re.compile(rb"\.py:\d{1,5}: [A-Z]\w{0,40}Warning: |^(?:\[rank\d+\]:)?\[W[ \d]|^[A-Z]\w{0,40}Warning: ")
+#: also behind a progress bar, whose line has not ended: ``0/465 [00:00<?, ?it/s][W compiler_depend.ts:51] Warning: ...``
+_WARNS = re.compile(
+    rb"\.py:\d{1,5}: [A-Z]\w{0,40}Warning: |^(?:\[rank\d+\]:)?\[W[ \d]|^[A-Z]\w{0,40}Warning: "
+    rb"|\](?:\[rank\d{1,5}\]:)?\[W[ \d][^\]]{0,80}\] Warning: "
+)
 _TIME = re.compile(rb"(20\d\d)[-/](\d\d)[-/](\d\d)[-T :](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
 _FRAME = re.compile(rb'^.{0,40}?File "[^"\n]+", line \d+(?:, in .*)?$')
 _QUIET = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "FATAL"}

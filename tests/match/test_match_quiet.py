@@ -8,6 +8,7 @@ import pytest
 
 from doctor.diagnosis import diagnose_text
 from doctor.finding import Severity
+from doctor.match.line import level_of
 from doctor.match.pack import Pack, load_pack
 
 QUIET = {
@@ -157,3 +158,14 @@ def test_a_sample_in_the_message_of_an_exception_is_no_quotation() -> None:
     )
     for line in (message, f"[rank1]: {message}", f"  {message}"):
         assert [item.category for item in diagnose_text(line).findings[:1]] == ["dataset"], line
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["", "Train:   0%|      | 0/465 [00:00<?, ?it/s]", "Capturing:  3%|▎  | 1/9 [00:01<00:08,  1.1s/it][rank3]:"],
+)
+def test_a_warning_behind_a_progress_bar_is_a_warning(before: str) -> None:
+    """torch writes its warnings to stderr where a bar has just been drawn, without a new line between them."""
+    line = f"{before}[W926 15:10:31.546723319 AclInterface.cpp:181] Warning: Failed to find function aclrtMemP2P"
+    assert level_of(line.encode()) == "WARNING"
+    assert not diagnose_text(line).findings
