@@ -23,6 +23,8 @@ UNSTEADY = 0.35
 SLOWER, SLOW_SECONDS = 1.5, 60.0
 TWICE, TWICE_SECONDS = 2.0, 20.0
 MUCH_SLOWER, MUCH_SLOWER_SECONDS = 2.5, 4.0
+#: steps shorter than this (ms) slow down with whatever else the machine does: for them it takes that many times as long
+SHORT_MS, SHORT_PATIENCE = 250.0, 3.0
 #: what a step counts where only a throughput is printed
 UNKNOWN_SECONDS = 0.5
 
@@ -108,12 +110,13 @@ class StepTime(Detector):
             return QUIET
         ratio = middle / self.pace
         bound = 1 + 8 * self.spread
-        long = ratio >= SLOWER and self.slow_seconds >= SLOW_SECONDS
-        long = long or (ratio >= TWICE and self.slow_seconds >= TWICE_SECONDS)
-        strong = ratio >= MUCH_SLOWER and self.slow_seconds >= MUCH_SLOWER_SECONDS
+        timed = metric.step_time_ms is not None
+        seconds = self.slow_seconds / (SHORT_PATIENCE if timed and self.pace < SHORT_MS else 1.0)
+        long = ratio >= SLOWER and seconds >= SLOW_SECONDS
+        long = long or (ratio >= TWICE and seconds >= TWICE_SECONDS)
+        strong = ratio >= MUCH_SLOWER and seconds >= MUCH_SLOWER_SECONDS
         if self.spread > UNSTEADY or ratio < bound or not (long or strong) or self._more_work(ratio):
             return QUIET
-        timed = metric.step_time_ms is not None
         first = self.slow_since
         key = "step_time_ms" if timed else "throughput"
         normal = self.pace if timed else 1000.0 / self.pace
