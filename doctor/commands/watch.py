@@ -172,13 +172,13 @@ def _follow(args: argparse.Namespace, session: Any, tell: Any, sinks: Sequence[A
     watch = RunWatch(session, args.paths, state)
     stopped = False
     told = 0
-    saved = time.monotonic()
+    saved, unsaved = time.monotonic(), ""
     with _StopSignals():
         try:
             while not watch.over:
                 if args.state and time.monotonic() - saved > SAVE_EVERY:
                     # Whoever is killed without a word goes on from here.
-                    _save_state(watch, args.state, args.lang)
+                    unsaved = _save_state(watch, args.state, args.lang, unsaved)
                     saved = time.monotonic()
                 events = watch.step()
                 told = _say_unread(session.notices, told, args.lang)
@@ -190,7 +190,7 @@ def _follow(args: argparse.Namespace, session: Any, tell: Any, sinks: Sequence[A
         except KeyboardInterrupt:
             stopped = True
         if args.state:
-            _save_state(watch, args.state, args.lang)
+            _save_state(watch, args.state, args.lang, unsaved)
         tell(watch.close())
     return stopped
 
@@ -234,10 +234,15 @@ def _load_state(name: Optional[str]) -> Optional[dict[str, Any]]:
     return state if isinstance(state, dict) else None
 
 
-def _save_state(watch: Any, name: str, lang: str) -> None:
+def _save_state(watch: Any, name: str, lang: str, told: str = "") -> str:
+    """Gives why it could not be saved, which is said unless it was `told` before; "" when it was."""
     try:
         watch.follower.save(Path(name))
     except OSError as error:
-        why = error.strerror or error
+        why = error.strerror or str(error)
+        if why == told:
+            return why
         text = Text(f"doctor: {name}: the state could not be saved: {why}", f"doctor：{name}：状态无法保存：{why}")
         sys.stderr.write(text.pick(lang) + "\n")
+        return why
+    return ""

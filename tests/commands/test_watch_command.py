@@ -258,6 +258,16 @@ def test_a_state_is_gone_on_from(tmp_path: Path) -> None:
     assert not any(row["event"] == "opened" for row in second)
 
 
+def test_a_state_that_cannot_be_saved_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(healthy())
+    monkeypatch.setattr("doctor.commands.watch.SAVE_EVERY", 0.0)
+    assert main(["watch", "--plain", "--lang", "en", "--state", str(tmp_path / "absent" / "state"), str(log)]) == 0
+    assert capsys.readouterr().err.count("the state could not be saved") == 1
+
+
 def test_notify_runs_the_command_with_the_finding(tmp_path: Path) -> None:
     log, told = tmp_path / "train.log", tmp_path / "told.json"
     log.write_text(healthy(30) + step(31, loss="nan") * 3)
