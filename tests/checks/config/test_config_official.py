@@ -84,8 +84,6 @@ WARNED = {
     "CFG-PAR-012": 3,
     # layers that the stages do not divide, before 1.3 refused it
     "CFG-PIP-003": 1,
-    # bfloat16 on a device of 30 GB, perhaps the first Ascend 910
-    "CFG-PRC-002": 4,
     # classes of a kind that is not asked for there, or registered in no release
     "CFG-REG-001": 16,
     # 'Flase' and other texts for true and false
