@@ -215,11 +215,11 @@ def _finite_within(
 
 
 def _scales(bounds: Bounds, scale: Optional[Floats], usual: Usual) -> Union[bool, Bools]:
-    if scale is None or bounds.scale_low is None or bounds.scale_high is None:
-        if scale is not None:
-            usual.scales(float(scale.min()), float(scale.max()))
-        return scale is None and bounds.scale_low is None
+    if scale is None:
+        return bounds.scale_low is None
     usual.scales(float(scale.min()), float(scale.max()))
+    if bounds.scale_low is None or bounds.scale_high is None:
+        return False
     return (scale >= bounds.scale_low) & (scale <= bounds.scale_high)
 
 

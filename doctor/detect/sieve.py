@@ -172,7 +172,7 @@ class Sieve:
     def _sift(self, metric: Metric, stride: int, said: list[Alarm]) -> None:
         self._begin()
         counted = self._counted(metric)
-        self._note(metric, stride)
+        self._note(metric)
         if self._part_loud:
             self._show(metric, said)
             return
@@ -216,7 +216,7 @@ class Sieve:
             good &= self.slow < SLOW_STEPS
         return good
 
-    def _note(self, metric: Metric, stride: int) -> None:
+    def _note(self, metric: Metric) -> None:
         """Takes down what the record is like. `bulk` does the same with columns."""
         usual, before = self.usual, self.before
         loss, norm, scale = metric.loss, metric.grad_norm, metric.loss_scale

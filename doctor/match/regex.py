@@ -379,21 +379,21 @@ def _required(
 
 def _before(heads: list[bytes], branches: Any) -> frozenset[bytes]:
     """The texts in front of some branches, each with all beginnings of each branch; empty when there are many."""
-    found = {head + text for branch in branches for text in _beginnings(branch) for head in heads}
+    found = {head + text for branch in branches for text in _beginnings(branch)[0] for head in heads}
     return frozenset(found if len(found) <= _MOST_SPELLINGS else ())
 
 
-def _beginnings(tree: Any) -> list[bytes]:
-    """Texts with one of which every match of a sequence begins; what follows them cannot be spelled out."""
+def _beginnings(tree: Any) -> tuple[list[bytes], bool]:
+    """Texts with one of which every match of a sequence begins, and whether they are all that it can match."""
     run = [b""]
     for item in tree:
         if str(item[0]) == "AT":
             continue
         texts = _spellings(item)
         if texts is None or len(run) * len(texts) > _MOST_SPELLINGS:
-            break
+            return run, False
         run = [head + tail for head in run for tail in texts]
-    return run
+    return run, True
 
 
 def _spellings(item: Any) -> Optional[list[bytes]]:
@@ -421,12 +421,5 @@ def _spellings(item: Any) -> Optional[list[bytes]]:
 
 
 def _sequence_spellings(tree: Any) -> Optional[list[bytes]]:
-    run = [b""]
-    for item in tree:
-        if str(item[0]) == "AT":
-            continue
-        texts = _spellings(item)
-        if texts is None or len(run) * len(texts) > _MOST_SPELLINGS:
-            return None
-        run = [head + tail for head in run for tail in texts]
-    return run
+    texts, whole = _beginnings(tree)
+    return texts if whole else None
