@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import Any, Optional
@@ -43,11 +42,9 @@ def judge_run(path: Path, options: Options, selection: runner.Selection) -> list
 
 def end_of(path: Path) -> dict[str, Any]:
     """State, exit code and last step as end.json has them; unknown is None."""
-    try:
-        row = json.loads((path / "end.json").read_bytes())
-    except (OSError, ValueError):
-        row = {}
-    row = row if isinstance(row, dict) else {}
+    from doctor.session.reading import end_row
+
+    row = end_row(path)
     return {"folder": str(path), **{name: row.get(name) for name in ("state", "exit_code", "last_step")}}
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 from doctor.errors import UsageError
 from doctor.records.discover import LogFile, Refused, discover
@@ -106,13 +106,18 @@ def configured(session: DiagnosisSession, config: Path) -> None:
 
 
 def end_record(path: Path) -> Optional[str]:
-    """How a run folder says that its run ended: ended, failed or interrupted (end.json of ``doctor train``)."""
+    """How a run folder says that its run ended: ended, failed or interrupted."""
+    state = end_row(path).get("state")
+    return state if isinstance(state, str) else None
+
+
+def end_row(path: Path) -> dict[str, Any]:
+    """What end.json of ``doctor train`` says in a run folder; nothing when there is none."""
     try:
         row = json.loads((path / "end.json").read_bytes())
     except (OSError, ValueError):
-        return None
-    state = row.get("state") if isinstance(row, dict) else None
-    return state if isinstance(state, str) else None
+        return {}
+    return row if isinstance(row, dict) else {}
 
 
 def is_own_output(path: Path) -> bool:
