@@ -19,7 +19,7 @@ from doctor.errors import EXIT_CRASH, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, Usa
 from doctor.finding import Text
 from doctor.language import Help, language
 from doctor.parser import Parser, common_options, in_language
-from doctor.terminal import has_screen
+from doctor.terminal import has_screen, to_nowhere
 
 #: name -> what it does; the module is doctor.commands.<name>
 COMMANDS: dict[str, Text] = {
@@ -212,7 +212,7 @@ def _prepare_streams() -> None:
 
 def _drop_stdout() -> None:
     """Sends what is still buffered nowhere, so that the interpreter does not fail over it when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    to_nowhere(sys.stdout.fileno())
 
 
 def _say(line: str) -> None:

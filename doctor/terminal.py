@@ -29,6 +29,11 @@ def leave_if_gone() -> None:
     """Output to a terminal that was closed goes nowhere from now on, rather than failing."""
     for fd in (1, 2):
         if is_gone(fd):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, fd)
-            os.close(nowhere)
+            to_nowhere(fd)
+
+
+def to_nowhere(fd: int) -> None:
+    """What is written to `fd` is dropped from now on. Raises OSError when there is no such descriptor."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, fd)
+    os.close(nowhere)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Optional, TextIO
+
+from doctor.terminal import to_nowhere
 
 #: in the program's cache folder; the last run's only
 FILES = {"text": "run-diagnosis.txt", "jsonl": "run-diagnosis.jsonl"}
@@ -36,9 +37,7 @@ class LastWord:
         assert self.out is not None
         kept: Optional[TextIO] = None
         try:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.out.fileno())  # or what is left in its buffer fails once more at exit
-            os.close(nowhere)
+            to_nowhere(self.out.fileno())  # or what is left in its buffer fails once more at exit
             folder = cache_folder()
             folder.mkdir(parents=True, exist_ok=True)
             kept = (folder / self.name).open("w", encoding="utf-8", errors="backslashreplace")
