@@ -110,7 +110,10 @@ def _undecodable(notice: Notice) -> UsageError:
     name = visible(notice.source, 200)
     return UsageError(
         Text(f"{name} cannot be read: {notice.detail}.", f"{name} 无法读取：{notice.detail}。"),
-        Text("Copy it again, or unpack it by hand.", "请重新拷贝该文件，或手动解压。"),
+        Text(
+            "Name the log itself; a damaged one: copy it again, or unpack it by hand.",
+            "请指定日志文件本身；若文件损坏，请重新拷贝或手动解压。",
+        ),
     )
 
 

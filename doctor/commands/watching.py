@@ -10,7 +10,7 @@ from typing import Any, Optional, Protocol
 from doctor.commands.folders import resume_command
 from doctor.errors import EXIT_OK, EXIT_USAGE
 from doctor.finding import Severity, Text
-from doctor.records.record import Metric
+from doctor.records.record import Metric, Notice
 from doctor.report.model import Report
 from doctor.report.text import finding_lines, paint, render, width_of
 from doctor.report.write import terminal_width, use_colour
@@ -125,12 +125,19 @@ def _headline(session: DiagnosisSession) -> tuple[Text, ...]:
         en += f"; step {last.at}{of_en}{loss}"
         zh += f"；第 {last.at}{of_zh} 步" + (f"，损失 {last.loss:.4g}" if last.loss is not None else "")
     words = [Text(f"{en}.", f"{zh}。")]
-    words.extend(
-        Text(f"{notice.source}: not read ({notice.detail})", f"{notice.source}：未能读取（{notice.detail}）")
-        for notice in session.notices
-        if notice.kind == "unreadable"
-    )
+    words.extend(_unread(notice) for notice in session.notices if notice.kind in ("unreadable", "damaged"))
     return tuple(words)
+
+
+def _unread(notice: Notice) -> Text:
+    """Which log was not read, or not to its end, and why."""
+    from_en, from_zh = (
+        (f" from byte {notice.offset} on", f"（从第 {notice.offset} 字节起）") if notice.offset else ("", "")
+    )
+    return Text(
+        f"{notice.source}: not read{from_en} ({notice.detail})",
+        f"{notice.source}：未能读取{from_zh}（{notice.detail}）",
+    )
 
 
 def _next(session: DiagnosisSession, findings: tuple[Any, ...]) -> str:

@@ -20,6 +20,13 @@ from typing import Any, Optional, Protocol
 BLOCK = 1 << 20
 #: bytes that suffice to tell the kind
 SNIFF = 4096
+#: what text of any encoding may hold; NUL is among it, because a file system that lost power leaves blocks of them in logs
+_TEXT = bytes(byte for byte in range(256) if byte >= 0x20 or byte in b"\0\a\b\t\n\v\f\r\x1b")
+_ASCII = bytes(range(0x20, 0x7F)) + b"\t\n\r"
+#: data that are no text hold at least so many other bytes near their beginning, they are at least that part of all (random
+#: bytes: 8 %), and less than that part is ASCII (random bytes: 38 %; logs in any language: more than 80 %)
+_ALIEN, _ALIEN_PART, _ASCII_PART = 32, 0.05, 0.6
+_NO_LOG = "binary data, not a log"
 
 
 class Decoder(Protocol):
@@ -33,6 +40,16 @@ class Decoder(Protocol):
 class Plain:
     def feed(self, block: bytes) -> Iterator[bytes]:
         yield block
+
+    def end(self) -> bool:
+        return True
+
+
+class Binary:
+    """No text at all: weights, an archive, a core dump. Nothing in it is a line."""
+
+    def feed(self, block: bytes) -> Iterator[bytes]:
+        raise ValueError(_NO_LOG)
 
     def end(self) -> bool:
         return True
@@ -58,6 +75,7 @@ class Compressed:
         self._kind = kind
         self._member: Any = self._open()
         self._fresh = True
+        self._first = True
 
     def _open(self) -> Any:
         if self._kind == "gzip":
@@ -80,6 +98,9 @@ class Compressed:
                 if self._member.eof:
                     block = self._member.unused_data
                 if out:
+                    if self._first and _is_binary(out[:SNIFF]):
+                        raise ValueError(_NO_LOG)
+                    self._first = False
                     yield out
                 elif not block:
                     return
@@ -94,7 +115,7 @@ class Compressed:
 
 
 def sniff(head: bytes) -> Optional[str]:
-    """gzip, bzip2, xz, utf-16, utf-16-le or utf-16-be, from the first bytes; None for anything else."""
+    """gzip, bzip2, xz, utf-16, utf-16-le, utf-16-be or binary, from the first bytes; None for text."""
     if head.startswith(b"\x1f\x8b"):
         return "gzip"
     if head.startswith(b"BZh") and head[4:10] == b"1AY&SY":
@@ -111,11 +132,21 @@ def sniff(head: bytes) -> Optional[str]:
             return "utf-16-le"
         if zero_even > 0.7 and zero_odd < 0.05:
             return "utf-16-be"
-    return None
+    return "binary" if _is_binary(head) else None
+
+
+def _is_binary(head: bytes) -> bool:
+    alien = len(head.translate(None, _TEXT))
+    if alien < _ALIEN:
+        return False
+    size = len(head) - head.count(0)
+    return alien >= size * _ALIEN_PART and size - len(head.translate(None, b"\0" + _ASCII)) < size * _ASCII_PART
 
 
 def decoder(kind: Optional[str]) -> Decoder:
     """The decoder for what `sniff` said."""
     if kind is None:
         return Plain()
+    if kind == "binary":
+        return Binary()
     return Utf16(kind) if kind.startswith("utf-16") else Compressed(kind)

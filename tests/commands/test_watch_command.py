@@ -133,7 +133,7 @@ def test_a_path_that_is_not_there_is_a_usage_error(
 
 def test_bad_input_gives_no_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "odd.log"
-    log.write_bytes(os.urandom(70_000) + b"\n" + b"x" * 3_000_000 + b"\n" + "损失: 不是数\n".encode("gbk"))
+    log.write_bytes(healthy(3).encode() + os.urandom(70_000) + b"\n" + b"x" * 3_000_000 + b"\n" + "损失: 不是数\n".encode("gbk"))
     assert main(["watch", "--once", "--lang", "en", str(log)]) in (0, 1)
     assert "Traceback" not in "".join(capsys.readouterr())
 
@@ -303,3 +303,14 @@ def test_a_log_without_a_line_is_neither_good_nor_bad(doctor: Any, tmp_path: Pat
     done = doctor("watch", "--once", "--format", form, "worker_0.log")
     assert done.returncode == 2
     assert ("Unknown" if form == "text" else '"verdict": "unknown"') in done.stdout.splitlines()[-1]
+
+
+def test_a_file_that_is_no_log_is_not_ok(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "model.ckpt"
+    log.write_bytes(bytes(number * 37 % 251 for number in range(20_000)))
+    assert main(["watch", "--once", "--lang", "en", str(log)]) == 2
+    assert capsys.readouterr().out.splitlines() == [
+        "0 logs, 0 lines.",
+        f"{log}: not read (binary data, not a log)",
+        "Unknown.",
+    ]

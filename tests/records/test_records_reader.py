@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
+import math
 import os
+import random
 import re
+import struct
 import subprocess
 import sys
+import zipfile
+from array import array
 from pathlib import Path
 
 import pytest
@@ -127,6 +133,37 @@ def test_nul_blocks_and_gbk_pass_unchanged(tmp_path: Path) -> None:
     data = b"a\n" + b"\0" * 4000 + "损失值: 2.5\n".encode("gbk") + b"b"
     path.write_bytes(data)
     assert joined(chunks_of(path)) == data
+
+
+def _no_text(kind: str) -> bytes:
+    """Files that people name by mistake."""
+    numbers = array("f", (math.sin(number) for number in range(4000))).tobytes()
+    if kind == "random":
+        return random.Random(5).randbytes(9000)
+    if kind == "weights":
+        return struct.pack("<Q", 40) + b'{"w":{"dtype":"F32","shape":[4000]}}'.ljust(40) + numbers
+    if kind == "archive":
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("worker_0.log", "".join(f"step {number}\n" for number in range(9000)))
+        return out.getvalue()
+    return gzip.compress(numbers)
+
+
+@pytest.mark.parametrize("kind", ["random", "weights", "archive", "compressed weights"])
+def test_what_is_no_text_gives_no_line_and_a_notice(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "worker_0.log"
+    path.write_bytes(_no_text(kind))
+    told: list[Notice] = []
+    assert list(read(path, on_notice=told.append)) == []
+    assert [(notice.kind, notice.detail) for notice in told] == [("damaged", "binary data, not a log")]
+
+
+@pytest.mark.parametrize("stray", [b"\0" * 3000, b"\x1b[31m\x08\x0c\a", b"\x01\x02", "错误：显存不足".encode("gbk")])
+def test_a_text_with_stray_bytes_is_a_text(tmp_path: Path, stray: bytes) -> None:
+    path = tmp_path / "worker_0.log"
+    path.write_bytes(b"".join(b"step %d, loss is 2.5 %b\n" % (number, stray) for number in range(90)))
+    assert joined(chunks_of(path)) == path.read_bytes()
 
 
 def test_an_empty_file_has_no_chunks(tmp_path: Path) -> None:
