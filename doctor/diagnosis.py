@@ -91,6 +91,7 @@ def _one_after_another(first: list[Chunk], rest: Iterator[Chunk]) -> Iterator[Ch
 
 
 def _chunks(paths: Sequence[Union[str, Path]]) -> Iterator[Chunk]:
+    from doctor.records.decode import NO_LOG
     from doctor.records.discover import discover
     from doctor.records.reader import read
 
@@ -101,8 +102,9 @@ def _chunks(paths: Sequence[Union[str, Path]]) -> Iterator[Chunk]:
             for chunk in read(part, log.rank, on_notice=notices.append):
                 empty = False
                 yield chunk
-    if empty and notices:
-        raise _undecodable(notices[0])
+    damaged = [notice for notice in notices if notice.detail != NO_LOG]  # of what is no text the cause is unknown
+    if empty and damaged:
+        raise _undecodable(damaged[0])
 
 
 def _undecodable(notice: Notice) -> UsageError:

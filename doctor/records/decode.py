@@ -26,7 +26,8 @@ _ASCII = bytes(range(0x20, 0x7F)) + b"\t\n\r"
 #: data that are no text hold at least so many other bytes near their beginning, they are at least that part of all (random
 #: bytes: 8 %), and less than that part is ASCII (random bytes: 38 %; logs in any language: more than 80 %)
 _ALIEN, _ALIEN_PART, _ASCII_PART = 32, 0.05, 0.6
-_NO_LOG = "binary data, not a log"
+#: why nothing is read of data that are no text
+NO_LOG = "binary data, not a log"
 
 
 class Decoder(Protocol):
@@ -49,7 +50,7 @@ class Binary:
     """No text at all: weights, an archive, a core dump. Nothing in it is a line."""
 
     def feed(self, block: bytes) -> Iterator[bytes]:
-        raise ValueError(_NO_LOG)
+        raise ValueError(NO_LOG)
 
     def end(self) -> bool:
         return True
@@ -99,7 +100,7 @@ class Compressed:
                     block = self._member.unused_data
                 if out:
                     if self._first and _is_binary(out[:SNIFF]):
-                        raise ValueError(_NO_LOG)
+                        raise ValueError(NO_LOG)
                     self._first = False
                     yield out
                 elif not block:

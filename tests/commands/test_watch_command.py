@@ -133,7 +133,9 @@ def test_a_path_that_is_not_there_is_a_usage_error(
 
 def test_bad_input_gives_no_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "odd.log"
-    log.write_bytes(healthy(3).encode() + os.urandom(70_000) + b"\n" + b"x" * 3_000_000 + b"\n" + "损失: 不是数\n".encode("gbk"))
+    log.write_bytes(
+        healthy(40).encode() + os.urandom(70_000) + b"\n" + b"x" * 3_000_000 + b"\n" + "损失: 不是数\n".encode("gbk")
+    )
     assert main(["watch", "--once", "--lang", "en", str(log)]) in (0, 1)
     assert "Traceback" not in "".join(capsys.readouterr())
 
@@ -309,8 +311,5 @@ def test_a_file_that_is_no_log_is_not_ok(tmp_path: Path, capsys: pytest.CaptureF
     log = tmp_path / "model.ckpt"
     log.write_bytes(bytes(number * 37 % 251 for number in range(20_000)))
     assert main(["watch", "--once", "--lang", "en", str(log)]) == 2
-    assert capsys.readouterr().out.splitlines() == [
-        "0 logs, 0 lines.",
-        f"{log}: not read (binary data, not a log)",
-        "Unknown.",
-    ]
+    out = " ".join(capsys.readouterr().out.split())
+    assert out == f"0 logs, 0 lines. {log}: not read (binary data, not a log) Unknown."
