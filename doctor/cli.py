@@ -32,6 +32,7 @@ COMMANDS: dict[str, Text] = {
     "tune": Text("measure variants of a config, one change at a time", "逐项实测配置的不同取值"),
     "estimate": Text("estimate memory, global batch and what would fit", "估算显存、全局 batch 与可行方案"),
     "convert": Text("convert weights between Hugging Face and MindSpore", "在 Hugging Face 与 MindSpore 之间转换权重"),
+    "compare": Text("tell what differs between two runs, configs or hosts", "比较两次训练、两个配置或两台机器"),
     "rules": Text("list, show or validate rules", "列出、查看或校验规则"),
     "completion": Text("print a script that completes commands in a shell", "输出 shell 补全脚本"),
     "demo": Text("tour the doctor on this machine, without hardware", "无需硬件的完整演示"),

@@ -25,7 +25,7 @@ from doctor.records.discover import KINDS
 from doctor.records.metrics import NOTHING, WORDS, MetricReader
 from doctor.records.record import Chunk, Metric, Notice
 from doctor.session.advice import Saves, advised, placed, resume_words
-from doctor.session.echoed import Echoes
+from doctor.session.echoed import Echo, Echoes
 from doctor.session.forewarned import forewarned, warnings_of, worth_telling
 from doctor.session.incidents import Event, Incidents, Origin
 from doctor.session.lifecycle import Mark, mark_id, note, split, with_marks
@@ -193,6 +193,11 @@ class DiagnosisSession:
         """ok, warning or error, from what is open."""
         worst = max((finding.severity.rank for finding in self._said.values()), default=0)
         return ("ok", "warning", "error", "error")[worst]
+
+    @property
+    def printed(self) -> Optional[Echo]:
+        """The configuration that the run printed into its log, if it did."""
+        return self._echoes.echo
 
     @property
     def run_ended(self) -> bool:

@@ -12,12 +12,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from doctor.errors import UsageError
 from doctor.finding import Evidence, Finding
 from doctor.records.record import Chunk
 from doctor.session.lifecycle import Mark
+
+if TYPE_CHECKING:
+    from doctor.plan.plan import Plan
 
 #: bytes of a printed configuration at most, and lines in which its beginning is looked for
 LARGEST, BEGINS_WITHIN = 256 << 10, 64
@@ -45,19 +48,22 @@ class Echo:
     def warnings(self) -> tuple[Finding, ...]:
         """What the checks of a configuration find in them, with the place in the log as evidence."""
         from doctor import runner
-        from doctor.plan.build import plan_of
-        from doctor.plan.reader import parse
 
-        path = Path(self.source)
         try:
-            plan = plan_of(parse(self._text().encode(), path))
-            judged = runner.judge_subject("config", plan, path, runner.Selection())
+            judged = runner.judge_subject("config", self.plan(), Path(self.source), runner.Selection())
         except UsageError:
             return ()
         except Exception:  # noqa: BLE001 - the boundary that keeps a bug of the checks from a watch that runs for weeks
             return ()
         found = [finding for outcome in judged.outcomes for finding in outcome.findings]
         return tuple(self._placed(finding) for finding in found if not finding.rule.startswith(_OF_THE_FILE))
+
+    def plan(self) -> Plan:
+        """The settings as a plan; places in it are those of a text that nobody has. Raises UsageError when they make none."""
+        from doctor.plan.build import plan_of
+        from doctor.plan.reader import parse
+
+        return plan_of(parse(self._text().encode(), Path(self.source)))
 
     def _text(self) -> str:
         """The settings as YAML."""
