@@ -54,7 +54,7 @@ def test_a_solution_in_steps_stays_on_its_line(cann: Any) -> None:
     assert code is not None and code.action.en.startswith("1. Look. 2. Mend.\\e[0m")
 
 
-@pytest.mark.parametrize("word", ["W11001", "WZ0001", "w21000"])
+@pytest.mark.parametrize("word", ["W15001", "WZ0001", "w21000"])
 def test_a_warning_is_known_by_its_module(cann: Any, word: str) -> None:
     cann({"error_info_list": []})
     (code,) = guess(word)
