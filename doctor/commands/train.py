@@ -14,7 +14,7 @@ from doctor.language import Help
 
 if TYPE_CHECKING:
     from doctor.finding import Finding
-    from doctor.supervisor.remedies import Remedy
+    from doctor.supervisor.cures.remedy import Remedy
 
 FORMATS = ("text", "json", "jsonl")
 DESCRIPTION = Text(

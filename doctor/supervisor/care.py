@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Optional
 
 from doctor.finding import Finding, plain
+from doctor.supervisor.cures.remedy import BEST, NEWEST, START, Remedy
 from doctor.supervisor.edits import at, edited
-from doctor.supervisor.remedies import BEST, NEWEST, START, Remedy
 from doctor.trainer import checkpoint as checkpoints
 from doctor.trainer.config import RunConfig, load_config
 from doctor.trainer.runfolder import RunFolder, write_atomically

@@ -23,9 +23,11 @@ from doctor.session import DiagnosisSession, Event
 from doctor.session.following import RunWatch
 from doctor.supervisor.care import Intervention, intervene
 from doctor.supervisor.child import Child, Workers
+from doctor.supervisor.cures.optimizer import with_rate
+from doctor.supervisor.cures.remedy import Remedy
 from doctor.supervisor.edits import at
 from doctor.supervisor.rates import STEPS, bearable_rate
-from doctor.supervisor.remedies import BEFORE, Remedy, remedy_for, with_rate
+from doctor.supervisor.remedies import BEFORE, remedy_for
 from doctor.supervisor.screen import Screen
 from doctor.supervisor.steer import booked
 from doctor.trainer import runtime

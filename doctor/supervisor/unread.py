@@ -13,7 +13,7 @@ from doctor.plan.build import plan_of
 from doctor.plan.edit import edit_text
 from doctor.plan.reader import parse
 from doctor.supervisor.care import Change
-from doctor.supervisor.remedies import START, Remedy
+from doctor.supervisor.cures.remedy import START, Remedy
 from doctor.trainer.config import RunConfig, load_config, parse_config
 
 

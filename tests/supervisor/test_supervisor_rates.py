@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from doctor.finding import Finding, Severity, Text
+from doctor.supervisor.cures.optimizer import with_rate
 from doctor.supervisor.rates import FACTOR, HIGHEST, STEPS, TRIALS, climbed, of_rows
-from doctor.supervisor.remedies import remedy_for, with_rate
+from doctor.supervisor.remedies import remedy_for
 from doctor.trainer.config import RunConfig, load_config
 from doctor.trainer.schedule import Schedule
 

@@ -12,7 +12,8 @@ import yaml
 
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.supervisor.care import intervene
-from doctor.supervisor.remedies import BEST, NEWEST, START, Remedy, remedy_for
+from doctor.supervisor.cures.remedy import BEST, NEWEST, START, Remedy
+from doctor.supervisor.remedies import remedy_for
 from doctor.trainer import checkpoint as checkpoints
 from doctor.trainer.config import RunConfig, load_config
 from doctor.trainer.runfolder import RunFolder
