@@ -20,14 +20,6 @@ LARGER = 0.02
 #: values of scale and gradient norm that differ by less are the same
 LIKE = 0.1
 _GOOD = ("ended", "complete")
-_STATES = {
-    "ended": Text("ended", "正常结束"),
-    "complete": Text("all steps made", "全部步数完成"),
-    "cut": Text("ended early", "提前结束"),
-    "failed": Text("failed", "失败"),
-    "interrupted": Text("interrupted", "被中断"),
-    "unknown": Text("not known", "未知"),
-}
 
 
 @dataclass(frozen=True)
@@ -124,10 +116,7 @@ def _loss(a: Recorded, b: Recorded, left: Track, right: Track) -> Optional[Parti
 def _broken(track: Track) -> bool:
     """Whether the loss is no number at the end."""
     series = track.series.get("loss")
-    if series is None or series.bad_at is None:
-        return False
-    points = series.points()
-    return not len(points) or (series.bad_at > int(points.steps[-1]) or series.bad > len(points) // 2)
+    return series is not None and series.ends_bad
 
 
 def _loss_rows(left: Track, right: Track, loss: Optional[Parting]) -> Iterator[Row]:
@@ -215,11 +204,6 @@ def _ending(a: Recorded, b: Recorded) -> Iterator[Row]:
     if len(a.interventions) != len(b.interventions):
         label = Text("interventions", "干预次数")
         yield Row("ending", "interventions", label, len(a.interventions), len(b.interventions), (LOSS,), 0.5)
-
-
-def state_word(state: str) -> Text:
-    """How a run ended, for people."""
-    return _STATES.get(state, Text(state, state))
 
 
 def figures(run: Recorded) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from doctor.compare.order import CAUSES, Comparison
-from doctor.compare.outcome import state_word
 from doctor.compare.row import LOSS, Row, shown
 from doctor.compare.subject import CONFIG, HOST, RUN, Subject
 from doctor.escape import visible
@@ -14,6 +13,7 @@ from doctor.finding import Text
 from doctor.plan.arithmetic import global_batch
 from doctor.report.text import paint, word
 from doctor.report.width import cell_width, wrap
+from doctor.session.recorded import Ending
 
 #: rows of one section before the rest is only counted
 SHOWN = 8
@@ -61,7 +61,7 @@ def _told(subject: Subject) -> Text:
         if loss is not None:
             parts.append(f"loss {loss:.4g}")
             said.append(f"损失 {loss:.4g}")
-        state = state_word(run.ending.state)
+        state = run.ending.said
         return Text(
             f"{subject.name}: {', '.join([*parts, state.en])}", f"{subject.name}：{'，'.join([*said, state.zh])}"
         )
@@ -116,7 +116,9 @@ def _row(row: Row, lang: str, first: int, column: int, width: int, verbose: bool
 
 
 def _value(row: Row, value: Any, lang: str) -> str:
-    return state_word(value).pick(lang) if (row.part, row.key) == ("ending", "state") else shown(value)
+    if (row.part, row.key) == ("ending", "state"):
+        return Ending(str(value), None, None, None).said.pick(lang)
+    return shown(value)
 
 
 def _finding(row: Row, title: str, lang: str, width: int) -> str:

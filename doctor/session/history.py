@@ -48,9 +48,10 @@ class Series:
         self.limit = limit
         self.stride = 1
         self.left: list[Points] = []
-        #: values that are no number, and the step of the first
+        #: values that are no number, the step of the first, and whether the last value is one of them
         self.bad = 0
         self.bad_at: Optional[int] = None
+        self.ends_bad = False
         self._last = 0
         self._keys = np.zeros(0, dtype=np.int64)
         #: rows: first step, count, first value, least, greatest, sum
@@ -59,6 +60,7 @@ class Series:
     def add(self, steps: Any, values: Any) -> None:
         """`steps` (int64) and `values` (float64) of as many records. What is not finite is counted, not kept."""
         good = np.isfinite(values)
+        self.ends_bad = not good[-1] if len(good) else self.ends_bad
         if not good.all():
             self.bad += int((~good).sum())
             if self.bad_at is None:
@@ -159,8 +161,10 @@ class Track:
         return float(np.median(values))
 
     def last(self, name: str) -> Optional[float]:
-        """The value of the last record that has it."""
-        found = self.points(name)
+        """The value of the last record that has it; not-a-number where that is none."""
+        series, found = self.series.get(name), self.points(name)
+        if series is not None and series.ends_bad:
+            return float("nan")
         return float(found.mean[-1] if found.stride > 1 else found.first[-1]) if found is not None else None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from doctor.errors import UsageError
 from doctor.escape import visible
-from doctor.finding import Finding, Severity, plain
+from doctor.finding import Finding, Severity, Text, plain
 from doctor.match.pack import Pack
 from doctor.records.discover import LogFile
 from doctor.session.diagnosis import DiagnosisSession
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
 #: lines of interventions.jsonl and files beside the logs that are looked at
 _MOST_LINES, _MOST_FILES = 1000, 200
+_STATES = {
+    "ended": Text("ended", "正常结束"),
+    "complete": Text("all steps made", "全部步数完成"),
+    "cut": Text("ended early", "提前结束"),
+    "failed": Text("failed", "失败"),
+    "interrupted": Text("interrupted", "被中断"),
+    "unknown": Text("not known", "未知"),
+}
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,11 @@ class Ending:
     exit_code: Optional[int]
     step: Optional[int]
     of: Optional[int]
+
+    @property
+    def said(self) -> Text:
+        """The state for people."""
+        return _STATES.get(self.state, Text(self.state, self.state))
 
     def to_dict(self) -> dict[str, Any]:
         return {"state": self.state, "exit_code": self.exit_code, "last_step": self.step, "steps": self.of}
