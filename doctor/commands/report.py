@@ -35,7 +35,7 @@ EPILOG = Text(
 _POINTS, _FEWER = 600, 200
 _MOST_RANKS, _MOST_CONFIG = 64, 1 << 20
 #: a curve that spans more than this factor above its median is drawn on a logarithmic scale
-_WIDE = 30.0
+_WIDE = 12.0
 _TITLES = (
     ("loss", Text("Loss", "损失")),
     ("lr", Text("Learning rate", "学习率")),

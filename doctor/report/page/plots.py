@@ -136,7 +136,7 @@ def _frame(axes: Any, plot: Plot) -> None:
     if low == high:
         room = abs(low) * 0.05 or 1.0
         axes.set_ylim(*((low / 2, high * 2) if plot.logarithmic else (low - room, high + room)))
-    axes.ticklabel_format(axis="x", style="plain")
+    axes.xaxis.set_major_formatter(_count)
     axes.grid(True, color=_GRID, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(which="both", colors=_INK, length=0, labelsize=9)
@@ -144,6 +144,14 @@ def _frame(axes: Any, plot: Plot) -> None:
         spine.set_visible(name == "bottom")
         spine.set_color(_GRID)
     axes.yaxis.get_offset_text().set_color(_INK)
+
+
+def _count(value: float, place: Optional[int] = None) -> str:
+    """A number of steps in few characters: 850, 40k, 1.2M."""
+    for unit, name in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= 10 * unit or (abs(value) >= unit and value % (unit / 10) == 0):
+            return f"{value / unit:g}{name}"
+    return f"{value:g}"
 
 
 def _reach(lines: Sequence[Line]) -> tuple[float, float]:
