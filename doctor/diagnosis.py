@@ -99,7 +99,7 @@ def _chunks(paths: Sequence[Union[str, Path]]) -> Iterator[Chunk]:
     empty = True
     for log in discover(paths):
         for part in log.parts:
-            for chunk in read(part, log.rank, on_notice=notices.append):
+            for chunk in by_header(read(part, log.rank, on_notice=notices.append)):
                 empty = False
                 yield chunk
     damaged = [notice for notice in notices if notice.detail != NO_LOG]  # of what is no text the cause is unknown

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Optional, Union
 
 from doctor.records.record import Chunk
 
 _HEADER = re.compile(rb"^(?:==> (.{1,300}?) <==|-{3,} ?(\S{1,300}\.(?:log|txt)) ?-{3,})\r?$", re.MULTILINE)
+#: one of them is in every header; telling so is much faster than looking for headers
+_HINTS = (b" <==", b".log", b".txt")
 #: the marks of a quotation in a mail or in markdown
 _QUOTE_MARK = re.compile(rb"^(?:> ?)+", re.MULTILINE)
 #: a line of some content without them
@@ -26,16 +29,21 @@ def chunks_of(text: Union[str, bytes], source: str = "-") -> Iterator[Chunk]:
 
 
 def by_header(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Chunks of one text, cut at the headers in it; what follows a header is of the rank that its name tells."""
-    rank: Optional[int] = None
+    """Chunks of one text, cut at the headers in it; what follows a header is of the rank that its name tells, and what
+    stands before the first one of the rank that the chunks have."""
+    named, rank = False, None
     for chunk in chunks:
+        rank = rank if named else chunk.rank
         data, line, start = chunk.data, chunk.first_line, 0
+        if not any(hint in data for hint in _HINTS):
+            yield chunk if rank == chunk.rank else replace(chunk, rank=rank)
+            continue
         for found in _HEADER.finditer(data):
             if found.start() > start:
                 yield Chunk(chunk.source, data[start : found.start()], chunk.offset + start, line, rank)
                 line += data.count(b"\n", start, found.start())
                 start = found.start()
-            rank = rank_in_name((found.group(1) or found.group(2)).decode("utf-8", "replace"))
+            named, rank = True, rank_in_name((found.group(1) or found.group(2)).decode("utf-8", "replace"))
         if start < len(data) or not data:
             yield Chunk(chunk.source, data[start:], chunk.offset + start, line, rank)
 

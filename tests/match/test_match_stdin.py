@@ -7,11 +7,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 
-from doctor.diagnosis import diagnose_chunks
+from doctor.diagnosis import diagnose_chunks, diagnose_paths
 from doctor.errors import UsageError
 from doctor.match.document import by_header
 from doctor.records.record import Chunk
@@ -90,6 +90,15 @@ def test_a_header_changes_the_rank_of_what_follows() -> None:
         (b"c\n", 23, 4, 1),
         (b"==> rank_2.log <==\nd\n", 25, 5, 2),
     ]
+
+
+@pytest.mark.parametrize(("name", "before"), [("collected.log", None), ("worker_7.log", 7)])
+def test_a_file_of_several_logs_has_the_ranks_of_its_headers(tmp_path: Path, name: str, before: Optional[int]) -> None:
+    header = b"==> log/worker_3.log <==\n"
+    (tmp_path / name).write_bytes(quiet(400) + header + quiet(3_000_000) + ERROR)
+    assert diagnose_paths([tmp_path / name]).findings[0].evidence[0].rank == 3
+    (tmp_path / name).write_bytes(ERROR + header + quiet(400))
+    assert diagnose_paths([tmp_path / name]).findings[0].evidence[0].rank == before
 
 
 def test_a_file_whose_compression_is_broken_is_refused(doctor: Run, tmp_path: Path) -> None:
