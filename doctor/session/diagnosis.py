@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import process_time
 from typing import TYPE_CHECKING, Optional, Union
@@ -16,11 +16,11 @@ from doctor.detect.ranks import POINTS
 from doctor.detect.ranks import judge as judge_ranks
 from doctor.detect.stream import RankStream
 from doctor.finding import Finding, Severity
-from doctor.match.aside import Progress, only_warns, sift
+from doctor.match.aside import Progress
 from doctor.match.finder import Finder
 from doctor.match.pack import Pack
-from doctor.match.reason import evidence_of, reason
-from doctor.match.scan import Hit, Scanner
+from doctor.match.reason import evidence_of
+from doctor.match.scan import Scanner
 from doctor.records.discover import KINDS
 from doctor.records.metrics import NOTHING, WORDS, MetricReader
 from doctor.records.record import Chunk, Metric, Notice
@@ -28,6 +28,7 @@ from doctor.session.advice import Saves, advised, placed, resume_words
 from doctor.session.echoed import Echo, Echoes
 from doctor.session.forewarned import forewarned, warnings_of, worth_telling
 from doctor.session.incidents import Event, Incidents, Origin
+from doctor.session.kept import Kept
 from doctor.session.lifecycle import Mark, mark_id, note, split, with_marks
 from doctor.session.traces import Source, Traces, family
 
@@ -37,12 +38,6 @@ if TYPE_CHECKING:
 
     Records = Union[Metric, MetricBlock]
 
-#: hits that are kept for reasoning; a run that fails a thousand times over fails for the first reasons
-MOST_HITS = 4000
-#: but as many of each rule, whatever came before
-RARE = 8
-#: categories of errors that say that a peer did not come
-_WAITS = frozenset(("hccl-timeout", "network-link"))
 #: points of all rank curves together
 MOST_POINTS = 1 << 17
 #: seconds between two comparisons of ranks while a run is followed, and the part of the time that they may take
@@ -88,9 +83,7 @@ class DiagnosisSession:
         self.streams: dict[Origin, RankStream] = {}
         #: rank -> the best kind of log (index in KINDS) that has given its steps
         self._kinds: dict[Optional[int], int] = {}
-        self._hits: list[Hit] = []
-        #: rule -> hits of it that are kept
-        self._kept: dict[str, int] = {}
+        self._kept = Kept(pack, self.traces)
         #: what was last said of each rule that is open
         self._said: dict[str, Finding] = {}
         self._compare_next = 0.0
@@ -122,8 +115,8 @@ class DiagnosisSession:
         self._echoes.take(item, marks)
         events = list(self._in_order(source, reading.records, marks))
         if hits:
-            self._keep(hits)
-        if self.eager and (hits or (events and self._hits)):
+            self._kept.add(hits)
+        if self.eager and (hits or (events and self._kept.hits)):
             events.extend(self._reason())
         return events
 
@@ -157,7 +150,7 @@ class DiagnosisSession:
         """A log has been read to its end and will not grow."""
         marks, hits = split(self.scanner.finish(source))
         events = list(self._in_order(self.sources[source], [], marks)) if source in self.sources else []
-        self._keep(hits)
+        self._kept.add(hits)
         if self.eager and hits:
             events.extend(self._reason())
         return events
@@ -341,7 +334,7 @@ class DiagnosisSession:
             self.sources,
             self.traces,
             self.saves,
-            self._hits,
+            self._kept.hits,
             self.scanner.tallies,
             self.notices,
             self._echoes,
@@ -359,7 +352,7 @@ class DiagnosisSession:
         self._echoes.absorb(part.echoes)
         self.scanner.tallies.update(part.tallies)
         self.notices.extend(part.notices)
-        self._keep(part.hits)
+        self._kept.add(part.hits)
         self._share_points()
         return [event for origin, alarm in part.alarms for event in self._take(origin, alarm)]
 
@@ -394,10 +387,8 @@ class DiagnosisSession:
         for stream in self.streams.values():
             if stream.last is not None:
                 self.traces.step(stream.last, stream.stride)
-        kept, _ = sift(self._hits, self.pack, self._progress())
-        for hit in kept:
-            if self._is_error(hit):
-                self.traces.failed(hit.source, hit.rank, evidence_of(hit))
+        for hit in self._kept.failures(self._progress()):
+            self.traces.failed(hit.source, hit.rank, evidence_of(hit))
         if self._code == 0:
             self.traces.all_finished = True
         traces = self.traces.finish(self.sources.values())
@@ -410,39 +401,11 @@ class DiagnosisSession:
         for alarm in alarms:
             yield from self._take(PROCESSES, alarm)
 
-    def _keep(self, hits: Iterable[Hit]) -> None:
-        for hit in hits:
-            rule = self.pack.get(hit.rule)
-            if rule is not None and self._is_error(hit):
-                waits = rule.rule.category in _WAITS
-                # What a symptom says is not yet why the process failed.
-                if waits or rule.role == "cause":
-                    self.traces.said(hit.source, hit.rank, waits)
-            # Of a thousand ranks that all complain the one with the cause may come last.
-            kept = self._kept.get(hit.rule, 0)
-            if len(self._hits) < MOST_HITS or kept < RARE:
-                self._hits.append(hit)
-                self._kept[hit.rule] = kept + 1
-
-    def _is_error(self, hit: Hit) -> bool:
-        """Whether a line says that its process failed: one that warns, as of a link that is tried again, does not."""
-        rule = self.pack.get(hit.rule)
-        return rule is not None and rule.rule.severity.at_least(Severity.ERROR) and not only_warns(hit, self.pack)
-
     def _progress(self) -> Progress:
         return Progress({origin: tuple(stream.lines) for origin, stream in self.streams.items()})
 
     def _reasoned(self) -> tuple[Finding, ...]:
-        counts: dict[str, int] = {}
-        for (rule, _), tally in self.scanner.tallies.items():
-            counts[rule] = counts.get(rule, 0) + tally.count
-        found = reason(self._hits, self.pack, self.incidents.open(), self._progress(), counts)
-        follows = {rule for finding in found for rule in finding.explains}
-        # Two faults of the numbers that have nothing to do with each other are two causes.
-        return tuple(
-            finding.with_(root_cause=True) if finding.rule[:4] == "RUN-" and finding.rule not in follows else finding
-            for finding in found
-        )
+        return self._kept.reasoned(self.incidents.open(), self._progress(), self.scanner.tallies)
 
     def _reason(self) -> Iterator[Event]:
         """What has changed in the light of everything seen so far."""
