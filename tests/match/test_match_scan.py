@@ -224,6 +224,7 @@ def _files() -> list[Any]:
     return read_files(rules_folder(), strict=False)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", FINDERS[:2])
 def test_finders_agree_on_all_examples(name: str) -> None:
     rules = load_pack()

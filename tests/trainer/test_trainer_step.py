@@ -97,7 +97,12 @@ def test_plain_run_learns(plain: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "tolerance"), [("O1", 3e-3), ("O2", 5e-3), ("O3", 3e-2)], ids=["O1", "O2", "O3-half-weights"]
+    ("level", "tolerance"),
+    [
+        pytest.param("O1", 3e-3, marks=pytest.mark.heavy),
+        ("O2", 5e-3),
+        pytest.param("O3", 3e-2, id="O3-half-weights", marks=pytest.mark.heavy),
+    ],
 )
 def test_half_precision_follows_full(level: str, tolerance: float, plain: list[float]) -> None:
     bench = Bench(mixed_precision=level)
@@ -133,7 +138,7 @@ def test_without_the_drop_an_overflow_spoils_the_weights(mindspore: Any) -> None
     assert not np.isfinite(bench.run(batch(4)).loss)
 
 
-@pytest.mark.parametrize("level", ["O0", "O2"])
+@pytest.mark.parametrize("level", ["O0", pytest.param("O2", marks=pytest.mark.heavy)])
 def test_accumulation_is_the_large_batch(level: str, mindspore: Any) -> None:
     """The micro batches hold different numbers of learned positions: a mean of means would differ."""
     large, small = (
@@ -152,7 +157,7 @@ def test_accumulation_is_the_large_batch(level: str, mindspore: Any) -> None:
             assert np.abs(values - large.weights()[name]).max() < 1e-4, name
 
 
-@pytest.mark.parametrize("setting", [(0,), "selective"], ids=["layer", "selective"])
+@pytest.mark.parametrize("setting", [pytest.param((0,), id="layer", marks=pytest.mark.heavy), "selective"])
 def test_recompute_changes_no_number(setting: Any, plain: list[float]) -> None:
     assert Bench(setting=setting).losses(4) == pytest.approx(plain[:4], abs=1e-6)
 
