@@ -119,7 +119,7 @@ def _headline(session: DiagnosisSession) -> tuple[Text, ...]:
     steps = [stream.last for stream in session.streams.values() if stream.last is not None]
     if steps:
         last = max(steps, key=lambda metric: (metric.at or 0, metric.source))
-        total = last.steps * (last.epochs or 1) if last.steps else None
+        total = session.facts.announced(last)
         of_en, of_zh = (f" of {total}", f"/{total}") if total else ("", "")
         loss = f", loss {last.loss:.4g}" if last.loss is not None else ""
         en += f"; step {last.at}{of_en}{loss}"

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Optional
 
+from doctor.records.record import Metric
+
 #: sizes of the vocabularies of common model families; a first loss at the logarithm of one of them is no accident
 KNOWN_VOCABULARIES = (
     30522,
@@ -45,6 +47,13 @@ class RunFacts:
     resumes: Optional[bool] = None
     workers: Optional[int] = None
     sink: Optional[bool] = None
+    #: steps after which the run ends, within an epoch or not
+    max_steps: Optional[int] = None
+
+    def announced(self, metric: Metric) -> Optional[int]:
+        """Steps of the whole run, as its lines and its configuration say."""
+        whole = metric.announced
+        return min(whole, self.max_steps) if whole and self.max_steps else whole
 
     def uniform_loss(self) -> Optional[float]:
         """Cross entropy in nats of a model that knows nothing: the logarithm of the vocabulary's size."""

@@ -123,7 +123,7 @@ class LearningRate(Detector):
         first = self.zeros[0]
         count = len(self.zeros)
         if self.peak > 0:
-            total = _announced(metric)
+            total = self.facts.announced(metric)
             at_end = total is not None and first.at is not None and first.at > (1 - TAIL) * total
             # Printed with few decimals a small rate is zero; the one shown before it is then a single unit.
             unit = f"{self.before_zero:e}".startswith("1.000000") and not _EXPONENT.search(self.line_before)
@@ -226,10 +226,9 @@ class LearningRate(Detector):
             return QUIET
         return (self._open("RUN-LR-006", metric, ("wanted", number(wanted)), ("steps", warmup)),)
 
-    @staticmethod
-    def _soon_over(metric: Metric, first: int) -> bool:
+    def _soon_over(self, metric: Metric, first: int) -> bool:
         """The warm-up takes most of the run: epochs or steps were counted otherwise than here."""
-        total = _announced(metric)
+        total = self.facts.announced(metric)
         return total is not None and first > 0.8 * total
 
     def _open(self, rule: str, first: Metric, *values: tuple[str, object], now: Optional[Metric] = None) -> Alarm:
@@ -258,8 +257,3 @@ class LearningRate(Detector):
             return QUIET
         evidence = (*opened.evidence, seen(metric, "lr"))
         return (Alarm("resolved", rule, opened.onset, evidence, opened.values, Severity.INFO),)
-
-
-def _announced(metric: Metric) -> Optional[int]:
-    """The number of steps that the run has said it will make."""
-    return None if metric.steps is None else metric.steps * (metric.epochs or 1)

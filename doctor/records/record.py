@@ -101,6 +101,11 @@ class Metric:
         """The step to order by: global when known, else as printed."""
         return self.global_step if self.global_step is not None else self.step
 
+    @property
+    def announced(self) -> Optional[int]:
+        """Steps of the whole run, when the line says so: whole epochs, wherever in the last one the run is to end."""
+        return self.steps * (self.epochs or 1) if self.steps else None
+
     def to_event(self) -> dict[str, Any]:
         """The ``metric`` event of ``watch --format jsonl``; absent values are left out."""
         event: dict[str, Any] = {"event": "metric", "source": self.source, "line": self.line}

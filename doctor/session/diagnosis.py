@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import process_time
@@ -44,6 +45,8 @@ MOST_POINTS = 1 << 17
 COMPARE_EVERY, COMPARE_SHARE = 5.0, 0.005
 #: the comparisons across ranks and the last judgement on processes raise alarms under these names
 _SAVED = mark_id("saved")
+#: as ``doctor train`` keeps it in the configuration of a run; a log may print this name for anything
+_MAX_STEPS = re.compile(rb"^ *(?:max_steps|total_steps): *(\d{1,12})[ \t]*$", re.MULTILINE)
 #: kinds of logs that hold no step lines
 _STEPLESS = ("error", "scheduler", "device")
 RANKS: Origin = ("ranks", None)
@@ -122,6 +125,9 @@ class DiagnosisSession:
 
     def given(self, name: str, text: bytes) -> None:
         """Settings from a configuration: only what it says of the run counts."""
+        most = _MAX_STEPS.search(text)
+        if most is not None:
+            self.facts.max_steps = int(most[1]) or None
         marks, _ = split(Scanner(with_marks(self.pack)).scan(Chunk(name, text, 0, 1)))
         for mark in marks:
             note(self.facts, mark)
@@ -201,7 +207,7 @@ class DiagnosisSession:
             return False
         for stream in self.streams.values():
             if stream.last is not None:
-                self.traces.step(stream.last, stream.stride)
+                self.traces.step(stream.last, stream.stride, self.facts.announced(stream.last))
         return all(self.traces.of(*origin).complete for origin in self.streams)
 
     @property
@@ -386,7 +392,7 @@ class DiagnosisSession:
     def _judge_processes(self) -> Iterator[Event]:
         for stream in self.streams.values():
             if stream.last is not None:
-                self.traces.step(stream.last, stream.stride)
+                self.traces.step(stream.last, stream.stride, self.facts.announced(stream.last))
         for hit in self._kept.failures(self._progress()):
             self.traces.failed(hit.source, hit.rank, evidence_of(hit))
         if self._code == 0:

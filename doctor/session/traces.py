@@ -107,8 +107,8 @@ class Traces:
             trace = self._traces[key] = Trace(source, rank, scheduler)
         return trace
 
-    def step(self, metric: Metric, stride: int) -> None:
-        """The last step line of a stream and how many steps it announced."""
+    def step(self, metric: Metric, stride: int, announced: Optional[int]) -> None:
+        """The last step line of a stream, and how many steps the run is to make."""
         trace = self.of(family(metric.source), metric.rank)
         trace.last = Evidence(
             "metric",
@@ -121,8 +121,7 @@ class Traces:
             step=metric.at,
         )
         trace.stride = max(1, stride)
-        if metric.steps:
-            trace.total = metric.steps * (metric.epochs or 1)
+        trace.total = announced or trace.total
 
     def mark(self, mark: Mark, rank: Optional[int]) -> None:
         """Takes over what a mark says of its process."""

@@ -58,7 +58,7 @@ class Screen:
         if told in self._told.setdefault(step, set()):
             return  # the same step from the other file: text log and JSON lines both tell of it
         self._told[step].add(told)
-        self.total = self.total or (metric.steps or 0) * (metric.epochs or 1)
+        self.total = self.total or metric.announced or 0
         every = 1 if self.verbose else max(1, self.total // SHOWN_STEPS)
         shown = metric.evaluation or step <= FIRST_STEPS or step % every == 0 or step == self.total or self._show_next
         if not (shown or self.terminal):

@@ -101,3 +101,4 @@ class Feed:
 
 def _listen(run: RunWatch, view: RunView) -> None:
     run.session.on_metric, run.session.on_block = view.add, view.add_block
+    view.facts = run.session.facts

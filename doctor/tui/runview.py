@@ -12,6 +12,7 @@ from doctor.finding import Text
 from doctor.tui.plot import Curve
 
 if TYPE_CHECKING:
+    from doctor.detect.facts import RunFacts
     from doctor.records.block import MetricBlock
     from doctor.records.record import Metric
 
@@ -40,6 +41,8 @@ class RunView:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
+        #: of the session whose records these are
+        self.facts: Optional[RunFacts] = None
         self._curves: dict[Optional[int], dict[str, Curve]] = {}
         self._none = {name: Curve() for name in METRICS}
         self.ranks: dict[Optional[int], Metric] = {}
@@ -111,7 +114,9 @@ class RunView:
     def total(self) -> Optional[int]:
         """Steps of the whole run, where the log tells."""
         last = self.last
-        return last.steps * (last.epochs or 1) if last is not None and last.steps else None
+        if last is None:
+            return None
+        return last.announced if self.facts is None else self.facts.announced(last)
 
     def seconds_left(self) -> Optional[float]:
         """By the median of the step times that the run prints, else by the pace since the watch began; None when the

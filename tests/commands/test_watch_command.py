@@ -313,3 +313,20 @@ def test_a_file_that_is_no_log_is_not_ok(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["watch", "--once", "--lang", "en", str(log)]) == 2
     out = " ".join(capsys.readouterr().out.split())
     assert out == f"0 logs, 0 lines. {log}: not read (binary data, not a log) Unknown."
+
+
+@pytest.mark.parametrize(
+    ("setting", "of"),
+    [("max_steps: 40", 40), ("total_steps: 40", 40), ("max_steps: -1", 128), ("max_steps: null", 128)],
+)
+def test_a_run_that_ends_within_an_epoch_is_counted_to_its_own_last_step(
+    setting: str, of: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run of 40 steps whose epochs have 64: its lines announce 128."""
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "rank_0.log").write_text(healthy(40).replace("[  1/  1]", "[  1/  2]"))
+    (tmp_path / "config.yaml").write_text(f"training_args:\n  {setting}\n  learning_rate: 0.001\n")
+    main(["watch", "--once", "--lang", "en", str(tmp_path)])
+    out = capsys.readouterr().out
+    assert f"step 40 of {of}" in out
+    assert ("ended early" in out or "step 40 of the 128" in out or "RUN-END" in out) == (of == 128)
