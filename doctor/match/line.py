@@ -27,6 +27,10 @@ _WARNS = re.compile(
     rb"\.py:\d{1,5}: [A-Z]\w{0,40}Warning: |^(?:\[rank\d+\]:)?\[W[ \d]|^[A-Z]\w{0,40}Warning: "
     rb"|\](?:\[rank\d{1,5}\]:)?\[W[ \d][^\]]{0,80}\] Warning: "
 )
+#: what launchers put before each line of a rank: torchrun, mpirun, srun
+_LAUNCHER = re.compile(
+    rb"^(?:\[(?:rank|default)\d{1,5}\]:? ?|\[\d{1,6},\d{1,5}\]<std(?:out|err)>: ?| {0,4}\d{1,5}: (?=\S))"
+)
 _TIME = re.compile(rb"(20\d\d)[-/](\d\d)[-/](\d\d)[-T :](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
 _FRAME = re.compile(rb'^.{0,40}?File "[^"\n]+", line \d+(?:, in .*)?$')
 _QUIET = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "FATAL"}
@@ -60,8 +64,12 @@ def utf8(line: bytes) -> bytes:
 
 
 def pieces(line: bytes) -> list[bytes]:
-    """The parts of a line to match on: between carriage returns, and overlapping cuts of a very long one."""
+    """The parts of a line to match on: between carriage returns, once more without what a launcher put before the line,
+    and overlapping cuts of a very long one."""
     parts = line.split(b"\r") if b"\r" in line else [line]
+    prefix = _LAUNCHER.match(line)
+    if prefix is not None:
+        parts.append(parts[0][prefix.end() :])
     if len(line) <= PIECE:
         return parts
     cut: list[bytes] = []
@@ -124,6 +132,9 @@ def _own_rank(head: bytes) -> Optional[int]:
 
 def level_of(head: bytes) -> Optional[str]:
     """The level that stands in the first part of a line."""
+    prefix = _LAUNCHER.match(head)
+    if prefix is not None:
+        head = head[prefix.end() :]
     found = _LEVEL.search(head[:160])
     if found is None:
         return "WARNING" if _WARNS.search(head) else None

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Optional
 
-from tests.benchmarks.generate import KINDS, write_log
+from doctor.selftest.logs import KINDS
+from tests.benchmarks.generate import write_log
 from tests.benchmarks.measure import HEADER, Cost, alternating, doctor, once, row
 
 

@@ -1,6 +1,6 @@
 """``python -m tests.benchmarks.fault_runs``: real short trainings, healthy and with planted faults, judged from their logs.
 
-Every kind of `fault_kinds` is planted in many reseeded runs; the table shows how many of each are found, by one of the
+Every kind of `doctor.selftest.faults` is planted in many reseeded runs; the table shows how many of each are found, by one of the
 rules that name its cause, and which healthy runs raise anything at all. Seeds are split in halves: thresholds may be
 looked at on the even ones, the odd ones are for the score. ``--keep DIR`` leaves the logs there and takes them
 from there the next time, so that detectors can be tried without training anew.
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -47,7 +47,7 @@ class Result:
 
 
 _NETWORKS: list[object] = []
-_PACK: list[object] = []
+_PACK: list[tuple[Any, Any]] = []
 
 
 def work(task: Task) -> Result:
@@ -63,9 +63,11 @@ def work(task: Task) -> Result:
 
 
 def _make(task: Task, folder: Path) -> int:
-    from tests.benchmarks.fault_kinds import KINDS, Run, faulty, for_mindspore, healthy
-    from tests.benchmarks.fault_lab import MindSporeNetwork, NumpyNetwork
-    from tests.benchmarks.fault_train import Networks, make
+    from doctor.selftest.faults import KINDS
+    from doctor.selftest.network import NumpyNetwork
+    from doctor.selftest.runs import Run, faulty, healthy
+    from doctor.selftest.training import Networks, make
+    from tests.benchmarks.fault_mindspore import MindSporeNetwork, for_mindspore
 
     if not _NETWORKS:
         _NETWORKS.append(Networks(MindSporeNetwork if task.mindspore else NumpyNetwork))
@@ -82,29 +84,20 @@ def _make(task: Task, folder: Path) -> int:
 
 def judge(folder: Path) -> tuple[tuple[str, str, int], ...]:
     """What ``doctor watch --once`` opens on a run folder."""
-    from doctor.match.pack import Pack, load_pack
-    from doctor.session import DiagnosisSession, Event
-    from doctor.session.reading import read_run
+    from doctor.match.pack import load_pack
+    from doctor.selftest.pool import shared_finder
+    from doctor.selftest.watch import judge, last_step
 
     if not _PACK:
-        _PACK.append(load_pack())
-    pack = _PACK[0]
-    assert isinstance(pack, Pack)
-    said: list[tuple[str, str, int]] = []
-
-    def tell(event: Event) -> None:
-        if event.kind == "opened":
-            finding = event.finding
-            steps = [item.step for item in finding.evidence if item.step is not None]
-            said.append((finding.rule, finding.severity.value, max(steps, default=0)))
-
-    read_run(DiagnosisSession(pack), [str(folder)], tell)
-    return tuple(said)
+        pack = load_pack()
+        _PACK.append((pack, shared_finder(pack)))
+    pack, finder = _PACK[0]
+    return tuple((item.rule, item.severity.value, last_step(item)) for item in judge(folder, pack, finder))
 
 
 def table(results: Sequence[Result]) -> Iterator[str]:
     """A line of each kind, and at the end one of all and the healthy runs."""
-    from tests.benchmarks.fault_kinds import KINDS
+    from doctor.selftest.faults import KINDS
 
     groups: dict[str, list[Result]] = {}
     hidden = sum(result.onset == NOT_SHOWN for result in results)
@@ -145,7 +138,7 @@ def table(results: Sequence[Result]) -> Iterator[str]:
 
 
 def main(argv: Optional[Sequence[str]] = None) -> None:
-    from tests.benchmarks.fault_kinds import KINDS
+    from doctor.selftest.faults import KINDS
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=34, help="runs of each kind")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_files import LM, lm_rows, pack, write_megatron, write_mindrecord
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from doctor.formats.datasets import msgpack
 from doctor.formats.datasets.find import kind_of, open_dataset
 from doctor.formats.datasets.mindrecord import unpack
 from doctor.formats.sniff import looks_like_weights
+from doctor.selftest.datafiles import LM, lm_rows, pack, write_megatron, write_mindrecord
 
 MADE = Path(__file__).parent / "reference" / "mindrecord"
 

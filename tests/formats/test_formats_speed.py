@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from data_files import LM, lm_rows, write_mindrecord
-
 from doctor.check import Options
 from doctor.formats.datasets.speed import counts, samples_per_second
 from doctor.runner import judge_path
+from doctor.selftest.datafiles import LM, lm_rows, write_mindrecord
 
 
 def test_every_number_of_workers_reads(tmp_path: Path) -> None:

@@ -13,13 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from doctor.diagnosis import diagnose_text
 from doctor.match import regex
 from doctor.match.blind import blind, shrunk
 from doctor.match.finder import make_finder
+from doctor.match.line import level_of
 from doctor.match.pack import Pack, load_pack
 from doctor.match.scan import MOST_HITS, Hit, Scanner
 from doctor.records.record import Chunk
-from tests.benchmarks.generate import KINDS, chatter
+from doctor.selftest.logs import KINDS, chatter
 from tests.match.packs import pack, rule
 
 FINDERS = ("hyperscan", "aho-corasick", "standard library", "shapes")
@@ -341,3 +343,11 @@ def test_an_expression_is_not_compiled_for_lines_that_lack_what_it_needs(monkeyp
     monkeypatch.setattr(regex, "compile_bytes", compile_bytes)
     assert [hit.rule for hit in scanner.scan(Chunk("x", b"a needle in the hay\n", 0, 1))] == ["LOG-TST-001"]
     assert compiled == [sources[1]]
+
+
+@pytest.mark.parametrize("prefix", ["[rank3]: ", "[default2]:", "[1,3]<stderr>:", "  3: "])
+def test_what_a_launcher_puts_before_a_line_hides_neither_its_beginning_nor_its_level(prefix: str) -> None:
+    frame = "mindspore/ops/infer/ops_func_impl//frob.cc:57 CheckFrob"
+    told = diagnose_text(f"{prefix}ValueError: the frobnicator refuses 3\n{prefix}\n{prefix}{frame}", pack=load_pack())
+    assert "LOG-MS-314" in [finding.rule for finding in told.findings]
+    assert level_of(f"{prefix}INFO Resize: done".encode()) == "INFO"

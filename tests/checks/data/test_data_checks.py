@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from data_files import LEGACY, LM, MCORE, lm_rows, write_config, write_megatron, write_mindrecord
 
 from doctor.check import Options
 from doctor.checks.data.measure import Relation, relation_of
 from doctor.finding import Finding
 from doctor.runner import judge_path
+from doctor.selftest.datafiles import LEGACY, LM, MCORE, lm_rows, write_config, write_megatron, write_mindrecord
 
 CONFIGS = {"legacy": LEGACY, "mcore": MCORE}
 

@@ -12,11 +12,11 @@ import pytest
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
-from data_files import lm_rows  # noqa: E402
 from test_data_checks import config  # noqa: E402
 
 from doctor.check import Options  # noqa: E402
 from doctor.runner import judge_path  # noqa: E402
+from doctor.selftest.datafiles import lm_rows  # noqa: E402
 
 
 def table(offset: int = 1, count: int = 60, vocabulary: int = 490, seed: int = 0) -> Any:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from data_files import LM, lm_rows, write_megatron, write_mindrecord
 
 from doctor.check import Options
 from doctor.checks.data import subject
 from doctor.finding import Finding
 from doctor.formats.datasets import megatron
 from doctor.runner import judge_path
+from doctor.selftest.datafiles import LM, lm_rows, write_megatron, write_mindrecord
 
 CONFIG = """\
 use_legacy: True

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data_files import LEGACY, LM, MCORE, lm_rows, write_config, write_megatron, write_mindrecord
 from planting import Collection
+
+from doctor.selftest.datafiles import LEGACY, LM, MCORE, lm_rows, write_config, write_megatron, write_mindrecord
 
 Said = Any
 ROUND = Collection()

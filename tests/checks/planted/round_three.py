@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data_files import LEGACY, LM, MCORE, lm_rows, write_megatron, write_mindrecord
 from planting import (
     LAYERS,
     MINDFORMERS,
@@ -25,6 +24,8 @@ from planting import (
 from round_one_data import config, dump, record, seed
 from round_one_weights import GATED, ranks
 from round_two import iteration
+
+from doctor.selftest.datafiles import LEGACY, LM, MCORE, lm_rows, write_megatron, write_mindrecord
 
 Said = Any
 WEIGHTS, DATA = Collection(), Collection()

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data_files import LEGACY, LM, lm_rows, write_megatron, write_mindrecord
-from data_files import MCORE as MCORE_YAML
 from planting import (
     HUGGINGFACE,
     LAYERS,
@@ -32,6 +30,9 @@ from planting import (
 from round_one_data import config, record, seed
 from round_one_weights import GATED, ranks
 from weight_files import strategy_bytes, torch_pickle, with_crc, write_torch
+
+from doctor.selftest.datafiles import LEGACY, LM, lm_rows, write_megatron, write_mindrecord
+from doctor.selftest.datafiles import MCORE as MCORE_YAML
 
 Said = Any
 WEIGHTS, DATA = Collection(), Collection()

@@ -1,5 +1,5 @@
-"""Data sets made by hand for the tests. MindRecord is written as MindSpore 2.10's FileWriter lays it out; a test of
-those that need MindSpore reads such a file with MindSpore."""
+"""Data sets written by hand, so that they can be broken in one chosen way. MindRecord is laid out as MindSpore 2.10's
+FileWriter does; a test reads such a file with MindSpore."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def pack(values: Sequence[int]) -> bytes:
     numbers = np.asarray(values, "<i8")
     kinds = sum((numbers < -(1 << bits)) | (numbers >= 1 << bits) for bits in (7, 15, 31)) + np.zeros(numbers.size, int)
     raw = numbers.tobytes()
-    data = b"".join([raw[8 * at : 8 * at + (1 << kind)] for at, kind in enumerate(kinds.tolist())])
+    data: bytes = b"".join([raw[8 * at : 8 * at + (1 << kind)] for at, kind in enumerate(kinds.tolist())])
     padded = np.concatenate([kinds, np.zeros(-kinds.size % 4, int)]).reshape(-1, 4)
-    flags = (padded << np.array([6, 4, 2, 0])).sum(axis=1).astype("uint8").tobytes()
+    flags: bytes = (padded << np.array([6, 4, 2, 0])).sum(axis=1).astype("uint8").tobytes()
     return struct.pack(">I", len(values)) + flags + data
 
 
@@ -67,7 +67,7 @@ def write_mindrecord(
                      "start_row_id": 0, "end_row_id": 0, "shard_id": number,
                      "row_group_ids": [{"id": group, "offset": 0} for group in range(len(blob_pages))]})  # fmt: skip
     header = {"header_size": HEADER, "index_fields": None, "page": pages, "page_size": PAGE, "compression_size": 0,
-              "schema": [{"blob_fields": blobs, "desc": "test", "schema": dict(schema)}],
+              "schema": [{"blob_fields": blobs, "desc": "selftest", "schema": dict(schema)}],
               "shard_addresses": list(addresses or [path.name]), "shard_id": number, "statistics": None,
               "version": "3.0"}  # fmt: skip
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -105,7 +105,7 @@ LM = {"input_ids": {"type": "int32", "shape": [-1]}, "labels": {"type": "int32",
 
 def lm_rows(
     count: int = 64, length: int = 33, offset: int = 1, vocabulary: int = 500, seed: int = 0, padded: int = 0
-) -> list[dict[str, np.ndarray]]:
+) -> list[dict[str, Any]]:
     """Random tokens; labels[i] = tokens[i + offset], -100 where there is none. `padded` tokens at the end are 0."""
     rng = np.random.default_rng(seed)
     rows = []
@@ -123,7 +123,7 @@ def lm_rows(
     return rows
 
 
-def write_megatron(stem: Path, documents: Sequence[np.ndarray], code: int = 8) -> Path:
+def write_megatron(stem: Path, documents: Sequence[Any], code: int = 8) -> Path:
     """.bin and .idx; type 8 is uint16."""
     kind = {4: "<i4", 5: "<i8", 8: "<u2"}[code]
     raw = b"".join(document.astype(kind).tobytes() for document in documents)

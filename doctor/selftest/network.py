@@ -1,10 +1,7 @@
-"""Real trainings of small language models, to plant faults in: the text, the networks, the optimizer, the loop.
+"""What a small real training is made of: the text, a network of one layer (about a millisecond a step), the optimizer.
 
-Two networks stand behind one interface, a function of weights and a batch that gives loss and gradients: one layer of
-attention and one of GELU in numpy (about a millisecond a step), and the decoder of `doctor.trainer` as one compiled
-MindSpore cell, whose weights are set anew for each run. The optimizer is AdamW in numpy, so that a fault can be
-planted where it happens in the field: in the data, the rate, the weights, the moments, the scale, the clock. What
-comes out is what training made of it.
+All of it is numpy, so that a fault can be planted where it happens in the field: in the data, the rate, the weights,
+the moments, the scale, the clock. What comes out is what training made of it.
 """
 
 from __future__ import annotations
@@ -12,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -118,54 +115,6 @@ def _outer(rows: Array, gradients: Array) -> Array:
     return rows.reshape(-1, rows.shape[-1]).T @ gradients.reshape(-1, gradients.shape[-1])
 
 
-class MindSporeNetwork:
-    """The decoder of `doctor.trainer`, two LLaMA layers, compiled once."""
-
-    def __init__(self, sizes: Sizes) -> None:
-        from doctor.trainer import runtime
-
-        runtime.start("CPU")
-        from mindspore import ParameterTuple, Tensor
-
-        from doctor.trainer.models.config import ModelConfig
-        from doctor.trainer.models.decoder import CausalLM, LanguageModelLoss, initialise
-        from doctor.trainer.step import _Gradients
-
-        self.sizes = sizes
-        self._tensor: Callable[[Array], Any] = Tensor
-        self._config = ModelConfig(
-            vocab_size=sizes.vocab,
-            hidden_size=sizes.width,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            max_position_embeddings=sizes.length,
-        )
-        self._network = CausalLM(self._config, sizes.batch, sizes.length)
-        self._initialise = lambda seed: initialise(self._network, self._config, seed)
-        self._parameters = ParameterTuple(self._network.trainable_params())
-        self._cell = _Gradients(LanguageModelLoss(self._network), self._parameters)
-        self._one = Tensor(np.float32(1))
-        self._vectors = {item.name: item.asnumpy().copy() for item in self._parameters}
-
-    def initial(self, seed: int) -> Weights:
-        for item in self._parameters:
-            item.set_data(self._tensor(self._vectors[item.name]))
-        self._initialise(seed)
-        return {item.name: item.asnumpy().copy() for item in self._parameters}
-
-    def gradients(self, weights: Weights, ids: Array, labels: Array) -> tuple[float, Weights]:
-        for item in self._parameters:
-            item.set_data(self._tensor(np.ascontiguousarray(weights[item.name], np.float32)))
-        share = np.float32(1 / max(1, int((labels >= 0).sum())))
-        loss, found = self._cell(
-            self._tensor(np.ascontiguousarray(ids, np.int32)),
-            self._tensor(np.ascontiguousarray(labels, np.int32)),
-            self._tensor(share),
-            self._one,
-        )
-        return float(loss.asnumpy()), {item.name: grad.asnumpy() for item, grad in zip(self._parameters, found)}
-
-
 @dataclass
 class AdamW:
     """Loshchilov & Hutter's, with global clipping. `weights` may be changed from outside at any time."""
@@ -235,10 +184,15 @@ class TextCorpus:
             yield rows[:, :-1], rows[:, 1:]
 
 
+def _text(folder: Path) -> str:
+    """Python sources of a folder and its parts; an interpreter may come without those of its library."""
+    files = sorted(folder.glob("*.py"))[:160] or sorted(folder.glob("*/*.py"))[:160]
+    return "".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
+
+
 @lru_cache(maxsize=4)
 def _tokens(vocab: int) -> Array:
-    folder = Path(sysconfig.get_paths()["stdlib"])
-    text = "".join(path.read_text(encoding="utf-8", errors="replace") for path in sorted(folder.glob("*.py"))[:160])
+    text = _text(Path(sysconfig.get_paths()["stdlib"])) or _text(Path(__file__).parents[1])
     parts: Any = text if vocab <= 256 else re.findall(r"\w+|[^\w\s]|\s+", text)
     counts: dict[str, int] = {}
     for part in parts:
