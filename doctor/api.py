@@ -45,12 +45,14 @@ def explain(text: Union[str, bytes]) -> Report:
 
 
 def watch(*paths: PathLike) -> Report:
-    """Reads the logs of a run to their end and gives what was found."""
+    """Reads the logs of a run, or a bundle of one, to their end and gives what was found."""
     from doctor.commands.watching import report_of
     from doctor.match.pack import load_pack
+    from doctor.records.packed import opened_all
     from doctor.session import DiagnosisSession
     from doctor.session.reading import read_run
 
     session = DiagnosisSession(load_pack())
-    read_run(session, [os.fspath(path) for path in paths], lambda event: None)
-    return report_of(session)
+    with opened_all([os.fspath(path) for path in paths]) as inside:
+        read_run(session, inside, lambda event: None)
+        return report_of(session)

@@ -121,7 +121,10 @@ def _report(words: list[str], pack: Pack, lang: str) -> Report:
         if named is not None:
             return named
     if all(_exists(word) for word in words):
-        return of_explanation(diagnose_paths(words, pack), lang)
+        from doctor.records.packed import opened_all
+
+        with opened_all(words) as paths:
+            return of_explanation(diagnose_paths(paths, pack), lang)
     if len(words) == 1 and _looks_like_path(text):
         raise UsageError(
             Text(

@@ -64,22 +64,22 @@ def run(args: argparse.Namespace) -> int:
     from doctor.commands.watching import report_of
     from doctor.match.pack import load_pack
     from doctor.records.packed import opened
+    from doctor.report.deliver import check_target, deliver
     from doctor.report.model import exit_code
-    from doctor.report.page.deliver import check_target, deliver
-    from doctor.report.page.render import page_of
+    from doctor.report.page.render import is_page, page_of
     from doctor.report.text import verdict
     from doctor.report.write import emit
     from doctor.session.recorded import recorded
 
     target = _target(args.run, args.output)
     if str(target) != "-":
-        check_target(target)
+        check_target(target, "report.html", is_page)
         target = target.absolute()
     with opened(args.run) as inside:
         found = recorded(inside, load_pack(args.settings.rules))
         report = report_of(found.session)
         text, drawn = page_of(content_of(found, args.run, report.verdict, verdict(report)), args.lang)
-    size = deliver(text, target)
+    size = deliver(text.encode("utf-8", "backslashreplace"), target)
     if str(target) == "-":
         return exit_code(report, args.fail_on)
     place = args.output or os.path.join(args.run, "report.html")

@@ -86,6 +86,32 @@ def run(args: argparse.Namespace) -> int:
         from doctor.commands.web import serve
 
         return serve(args.web, args.lang, ["watch", "--", *args.paths])
+    if _is_bundle(args.paths):
+        return _read_bundle(args)
+    return _watch(args, shlex.join(args.paths))
+
+
+def _is_bundle(paths: Sequence[str]) -> bool:
+    """Whether one of them is an archive, or comes out of one: neither grows."""
+    from doctor.bundled import manifest_of
+    from doctor.records.packed import is_packed
+
+    files = [Path(path) for path in paths if path != "-" and "\0" not in path]
+    return any(is_packed(path) or (path.exists() and manifest_of(path) is not None) for path in files)
+
+
+def _read_bundle(args: argparse.Namespace) -> int:
+    from doctor.records.packed import opened_all
+
+    args.once = True
+    args.run_config = args.run_config and str(Path(args.run_config).absolute())
+    with opened_all(args.paths) as paths:
+        # Named as in the unpacked folder, where the same findings have the same bytes.
+        args.paths = list(paths)
+        return _watch(args, shlex.join(paths))
+
+
+def _watch(args: argparse.Namespace, place: str) -> int:
     if _full_screen(args):
         from doctor.commands import home
 
@@ -96,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
 
     printer = Printer(args)
     sinks = sinks_of(args)
-    session = DiagnosisSession(load_pack(), eager=not args.once, place=shlex.join(args.paths))
+    session = DiagnosisSession(load_pack(args.settings.rules), eager=not args.once, place=place)
     session.on_metric = printer.metric if printer.wants_metrics else None
     if args.run_config:
         _take_config(session, Path(args.run_config))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
 
+from doctor.bundled import manifest_of
 from doctor.errors import UsageError
 from doctor.finding import Text
 from doctor.plan import graph, own, pynative
@@ -48,7 +49,7 @@ def plan_of(
     return Plan(
         document=document,
         dialect=dialect,
-        release=_release(document.root, dialect, mindformers),
+        release=_release(document, dialect, mindformers),
         devices=devices,
         device_memory=device_memory,
         **_parts(document, dialect),
@@ -67,7 +68,8 @@ def _parts(document: Document, dialect: Dialect) -> Mapping[str, Any]:
     return pynative.parts(root, found) if dialect is Dialect.PYNATIVE else graph.parts(root, found)
 
 
-def _release(root: Value, dialect: Dialect, asked: Optional[str]) -> Release:
+def _release(document: Document, dialect: Dialect, asked: Optional[str]) -> Release:
+    root = document.root
     if asked is not None:
         # Tags and branches of the repository carry a letter: v1.6.0, r1.8.0.
         asked = re.sub(r"^[vVrR](?=\d)", "", asked.strip())
@@ -77,7 +79,9 @@ def _release(root: Value, dialect: Dialect, asked: Optional[str]) -> Release:
                 Text("Write it as 1.8.0.", "请写成 1.8.0 的形式。"),
             )
         return named(asked, "given")
-    installed = installed_version() if dialect.graph or dialect is Dialect.PYNATIVE else None
+    # A run that came in a bundle was made elsewhere: what is installed here says nothing of it.
+    here = (dialect.graph or dialect is Dialect.PYNATIVE) and manifest_of(document.path) is None
+    installed = installed_version() if here else None
     return named(installed, "installed") if installed is not None else infer_release(root, dialect)
 
 

@@ -12,10 +12,10 @@ import stat
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Optional
+from typing import IO
 
 from doctor.errors import UsageError
 from doctor.escape import visible
@@ -134,9 +134,22 @@ def _refused(path: Path, why: str) -> UsageError:
 @contextmanager
 def opened(path: str) -> Iterator[str]:
     """`path` itself, or the folder within when it is an archive, as long as it is read."""
-    archive: Optional[Path] = Path(path) if path != "-" and "\0" not in path and is_packed(Path(path)) else None
-    if archive is None:
-        yield path
+    with opened_all([path]) as paths:
+        yield paths[0]
+
+
+@contextmanager
+def opened_all(paths: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The same for several paths. Raises UsageError when one of several is an archive: names within it would be no paths."""
+    archives = [path for path in paths if path != "-" and "\0" not in path and is_packed(Path(path))]
+    if not archives:
+        yield paths
         return
-    with unpacked(archive.absolute()) as folder:
-        yield folder
+    if len(paths) > 1:
+        name = visible(archives[0], 200)
+        raise UsageError(
+            Text(f"{name} is an archive, which is read by itself.", f"{name} 是归档文件，须单独读取。"),
+            Text(f"Name it alone, or unpack it: tar xzf {name}", f"请单独指定，或先解包：tar xzf {name}"),
+        )
+    with unpacked(Path(archives[0]).absolute()) as folder:
+        yield [folder]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Optional, Union, cast
 
+from doctor.bundled import Piece, pieces_of
 from doctor.errors import UsageError
 from doctor.escape import visible
 from doctor.finding import Text
@@ -42,6 +43,9 @@ def read(
     """
     handle = open_log(path)
     name = source if source is not None else (STDIN_SOURCE if str(path) == STDIN else str(path))
+    pieces = pieces_of(Path(path)) if str(path) != STDIN else None
+    if pieces is not None:
+        return _cut(handle, name, rank, pieces, chunk_size, on_notice or (lambda notice: None))
     return _chunks(handle, Cutter(name, rank), chunk_size, on_notice or (lambda notice: None))
 
 
@@ -108,6 +112,36 @@ def _chunks(handle: BinaryIO, cutter: Cutter, chunk_size: int, tell: Callable[[N
     last = cutter.flush()
     if last is not None:
         yield last
+
+
+def _cut(
+    handle: BinaryIO,
+    name: str,
+    rank: Optional[int],
+    pieces: Sequence[Piece],
+    chunk_size: int,
+    tell: Callable[[Notice], None],
+) -> Iterator[Chunk]:
+    """The lines of a log that a bundle kept, at the places that they had."""
+    with handle:
+        for piece in pieces:
+            cutter = Cutter(name, rank, piece.offset, piece.line)
+            left = piece.size
+            try:
+                handle.seek(piece.begin)
+                while left > 0:
+                    block = handle.read(min(chunk_size, left))
+                    if not block:
+                        tell(Notice("damaged", name, rank, cutter.offset, "the bundle lacks lines that it announces"))
+                        return
+                    left -= len(block)
+                    yield from cutter.feed(block)
+            except (OSError, OverflowError) as error:
+                tell(Notice("unreadable", name, rank, cutter.offset, str(error)))
+                return
+            last = cutter.flush()
+            if last is not None:
+                yield last
 
 
 def _to_line_end(handle: BinaryIO, size: int) -> int:

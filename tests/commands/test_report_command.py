@@ -161,7 +161,7 @@ def test_a_file_that_is_none_of_ours_is_kept(tmp_path: Path, capsys: pytest.Capt
     foreign = tmp_path / "thesis.html"
     foreign.write_text("<html>mine</html>")
     assert main(["report", "--lang", "en", str(folder), "-o", str(foreign)]) == 2
-    assert foreign.read_text() == "<html>mine</html>" and "is no page of the doctor" in capsys.readouterr().err
+    assert foreign.read_text() == "<html>mine</html>" and "was not made by the doctor" in capsys.readouterr().err
     foreign.write_text(f"<!DOCTYPE html>\n{MARK}\nold")
     assert main(["report", "--lang", "en", str(folder), "-o", str(foreign)]) == 0
     assert not list(tmp_path.glob(".thesis*"))

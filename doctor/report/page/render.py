@@ -18,6 +18,15 @@ MARK = "<!-- doctor report -->"
 _MOST_TEXT, _MOST_VALUE = 128 << 10, 2000
 
 
+def is_page(path: Path) -> bool:
+    """Whether a file is a page of ours, which may be written over."""
+    try:
+        with path.open("rb") as file:
+            return MARK.encode() in file.read(256)
+    except OSError:
+        return False
+
+
 def page_of(content: PageContent, lang: str) -> tuple[str, int]:
     """The document, and how many curves it shows. Raises UsageError when jinja2 is missing."""
     try:
