@@ -37,6 +37,7 @@ COMMANDS: dict[str, Text] = {
     "bundle": Text("pack a run for others: names covered, diagnosis kept", "打包一次训练供他人分析：遮盖名称，诊断不变"),
     "rules": Text("list, show or validate rules", "列出、查看或校验规则"),
     "completion": Text("print a script that completes commands in a shell", "输出 shell 补全脚本"),
+    "selftest": Text("measure the doctor on faults planted on this machine", "在本机植入故障，实测 doctor 的检出与误报"),
     "demo": Text("tour the doctor on this machine, without hardware", "无需硬件的完整演示"),
 }
 

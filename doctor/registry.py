@@ -36,10 +36,11 @@ def checks(family: str) -> tuple[Check[Any], ...]:
 
 
 def rules() -> Iterator[Rule]:
-    """Every rule of the program: those of the checks, then those on logs and runs."""
+    """Every rule of the program: those of the checks, those of the self-test, then those on logs and runs."""
     for family in FAMILIES:
         for item in checks(family):
             yield item.rule
+    yield from importlib.import_module("doctor.selftest.rules").RULES
     yield from _text_rules().values()
 
 

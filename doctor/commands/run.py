@@ -99,7 +99,7 @@ class Watched:
         places = [*map(Path, args.logs), *of_command(command, os.environ.items())]
         self.known = set(places)
         place = str(places[0]) if args.logs else "PATH"
-        self.session = DiagnosisSession(load_pack(), eager=True, place=place)
+        self.session = DiagnosisSession(load_pack(args.settings.rules), eager=True, place=place)
         self.session.on_metric = self.printer.metric if self.printer.wants_metrics else None
         self.followers = [Follower(places, as_they_are(places))]
         self.cutters: dict[str, Any] = {}

@@ -47,7 +47,9 @@ _HANDLED = re.compile(
 )
 
 #: an error that is only handed on by a logger of warnings, as torch_npu does with those of CANN; NCCL has no level above WARN
-_ERROR_WITHIN = re.compile(rb"\bNCCL WARN |\bE[1-9A-Z][0-9A-Z]\d{3}: |\berror code is \d{6}|\[Error\]|\b[A-Z]\w{2,30}Error: ")
+_ERROR_WITHIN = re.compile(
+    rb"\bNCCL WARN |\bE[1-9A-Z][0-9A-Z]\d{3}: |\berror code is \d{6}|\[Error\]|\b[A-Z]\w{2,30}Error: "
+)
 
 #: what a line of a log says that is no setting
 _TELLS = re.compile(r"(?i)error|exception|fail|warn|fatal|\bE[A-Z1-9]\d{4}\b|nan\b")

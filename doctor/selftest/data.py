@@ -47,12 +47,16 @@ def _whole(make: Make) -> Make:
     return make
 
 
-def trials(seed: int) -> Iterator[Trial]:
-    """Two of each fault and of each healthy set; places and values are drawn."""
+def trials(seed: int, runs: int = 1) -> Iterator[Trial]:
+    """Two of each fault and of each healthy set for each run that is asked for; places and values are drawn."""
     for kind in FAULTS:
-        yield from (Trial("data", kind, str(number), number) for number in (2 * seed, 2 * seed + 1))
+        yield from (
+            Trial("data", kind, str(number), number) for number in range(2 * seed * runs, 2 * (seed + 1) * runs)
+        )
     for name in WHOLE:
-        yield from (Trial("data", HEALTHY, f"{name}-{number}", seed) for number in (2 * seed, 2 * seed + 1))
+        yield from (
+            Trial("data", HEALTHY, f"{name}-{number}", seed) for number in range(2 * seed * runs, 2 * (seed + 1) * runs)
+        )
 
 
 def perform(trial: Trial, room: Room) -> list[Result]:

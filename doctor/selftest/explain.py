@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Optional
 
 from doctor.finding import Finding
 from doctor.match.installed import installed_packs
@@ -27,6 +30,7 @@ _BEFORE, _BEHIND = (12, 40), (0, 4)
 _LOGS, _LINES = 2, 1500
 #: where a log that nobody wrote to a file is read from
 _SOURCE = "rank_3.log"
+_ID = re.compile(r"^id: *([A-Z0-9-]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,16 @@ def trials(seed: int, own: Sequence[Path]) -> Iterator[Trial]:
     for kind in KINDS:
         for number in range(_LOGS):
             yield Trial("explain", HEALTHY, f"{kind}-{number}", seed)
+
+
+def rule_id(trial: Trial) -> Optional[str]:
+    """The id in the rule file of a trial, without reading all of it."""
+    if trial.kind == HEALTHY:
+        return None
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        found = _ID.search(Path(trial.case).read_text(encoding="utf-8"))
+        return found.group(1) if found is not None else None
+    return None
 
 
 def perform(trial: Trial, room: Room) -> list[Result]:
@@ -74,7 +88,7 @@ def _healthy(trial: Trial, room: Room) -> Result:
 def _examples(trial: Trial, item: RuleFile, room: Room) -> Iterator[Result]:
     rule = item.rule.id
     known = room.pack.get(rule)
-    replaced = known is not None and known.path != item.rule.path
+    replaced = known.path if known is not None and known.path != item.rule.path else None
     for number, example in enumerate(item.must_match):
         case = replace(trial, case=f"{rule} match[{number}]")
         log = _Log(example.text, f"{trial.seed} {case.case}")
@@ -85,13 +99,28 @@ def _examples(trial: Trial, item: RuleFile, room: Room) -> Iterator[Result]:
         first = (mine or near)[:1]
         delay = max(0, first[0].after - log.place(first[0].finding)) if first else None
         instead = () if mine else tuple(sorted({it.finding.rule for it in told}))
-        yield Result(case, (rule,), bool(first), delay, instead=instead, replaced=item.rule.path if replaced else None)
+        yield Result(
+            case,
+            (rule,),
+            bool(first),
+            delay,
+            hidden=replaced is not None and not first,
+            instead=instead,
+            replaced=replaced,
+            source=item.rule.path,
+        )
     for number, example in enumerate(item.must_not_match):
         case = replace(trial, case=f"{rule} no_match[{number}]")
         log = _Log(example.text, f"{trial.seed} {case.case}")
         told = _read(log.lines, room)
-        wrong = [it.finding for it in told if it.finding.rule == rule and worth_telling(it.finding)]
-        yield Result(case, (rule,), alarms=tuple(map(Raised.of, wrong)))
+        # Where another rule of that id goes before this one, what is told is not this one's doing.
+        wrong = [it.finding for it in told if it.finding.rule == rule and worth_telling(it.finding) and not replaced]
+        yield Result(case, (rule,), alarms=tuple(map(Raised.of, wrong)), source=item.rule.path)
+
+
+def told_of(text: str, room: Room) -> set[str]:
+    """The rules that are told of a text in a healthy log."""
+    return {item.finding.rule for item in _read(_Log(text, text).lines, room)}
 
 
 class _Log:

@@ -92,7 +92,7 @@ def perform(trial: Trial) -> list[Result]:
     module = importlib.import_module(f"doctor.selftest.{trial.part}")
     folder: Optional[Path] = None
     try:
-        if trial.part != "explain":
+        if trial.part != "explain":  # it reads from memory
             folder = Path(tempfile.mkdtemp(dir=room.folder))
         found: list[Result] = module.perform(trial, replace(room, folder=folder or room.folder))
         return found

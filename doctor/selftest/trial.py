@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 PARTS = ("watch", "explain", "config", "weights", "data", "live")
 #: the kind of trials that nothing is planted in
 HEALTHY = "healthy"
+#: and of logs that the user says are healthy
+GIVEN = "your-runs"
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,9 @@ class Result:
     crash: Optional[str] = None
     #: the file of the rule, when it cannot be read
     broken: Optional[str] = None
-    #: the file of the rule, when another one of the same id goes before it
+    #: the file of the rule that is tried
+    source: Optional[str] = None
+    #: the file of another rule of the same id that goes before it
     replaced: Optional[str] = None
     #: milliseconds from a written line to its alert (live)
     delays_ms: tuple[float, ...] = ()
@@ -67,15 +71,13 @@ class Result:
 
 @dataclass(frozen=True)
 class Room:
-    """What trials work with: the rules, a finder of them that all sessions share, and a folder of their own."""
+    """What trials work with: the rules, a folder of their own, the settings file that child processes are to be given, and a
+    finder that all sessions of a process share."""
 
     pack: Pack
-    finder: Finder
     folder: Path
-    #: folders of the user's own rules
-    own: tuple[Path, ...] = ()
-    #: the settings file that child processes are to be given
     settings: Optional[str] = None
+    finder: Optional[Finder] = None
 
 
 def worth_telling(finding: Finding) -> bool:

@@ -98,10 +98,12 @@ def llama(rng: random.Random) -> Tensors:
     }
 
 
-def trials(seed: int) -> Iterator[Trial]:
-    """Two of each fault, and healthy folders of each form; places and values are drawn."""
+def trials(seed: int, runs: int = 1) -> Iterator[Trial]:
+    """Two of each fault for each run that is asked for, and healthy folders of each form; places and values are drawn."""
     for kind in FAULTS:
-        yield from (Trial("weights", kind, str(number), number) for number in (2 * seed, 2 * seed + 1))
+        yield from (
+            Trial("weights", kind, str(number), number) for number in range(2 * seed * runs, 2 * (seed + 1) * runs)
+        )
     for form in ("one-file", "shards", "ckpt", "half"):
         yield Trial("weights", HEALTHY, f"{form}-{seed}", seed)
 
