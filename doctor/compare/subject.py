@@ -5,11 +5,12 @@ from __future__ import annotations
 import glob
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
 
 from doctor import runner
+from doctor.bundled import manifest_of
 from doctor.check import Options
 from doctor.errors import UsageError
 from doctor.escape import visible
@@ -87,6 +88,9 @@ def _run(name: str, inside: str, pack: Pack) -> Subject:
                 "请指定训练目录、日志、YAML 配置或 `doctor collect` 的输出。",
             ),
         )
+    if manifest_of(Path(inside)) is not None and "host" in run.environment:
+        # A bundle has another name in its place.
+        run = replace(run, environment={key: value for key, value in run.environment.items() if key != "host"})
     return Subject(name, RUN, run.findings, run=run, plan=run.plan)
 
 

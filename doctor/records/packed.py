@@ -7,11 +7,6 @@ executed; what would leave the folder, or grow beyond `MOST`, is refused.
 from __future__ import annotations
 
 import os
-import shutil
-import stat
-import tarfile
-import tempfile
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -34,13 +29,23 @@ def is_packed(path: Path) -> bool:
             return False
         with path.open("rb") as file:
             head = file.read(4)
-            if head == b"PK\x03\x04":
-                return zipfile.is_zipfile(path)
-            if head[:2] != b"\x1f\x8b":
-                return False
+    except (OSError, ValueError):
+        return False
+    if head == b"PK\x03\x04":
+        import zipfile
+
+        return zipfile.is_zipfile(path)
+    return head[:2] == b"\x1f\x8b" and _is_tar(path)
+
+
+def _is_tar(path: Path) -> bool:
+    import tarfile
+    import zlib
+
+    try:
         with tarfile.open(path, "r:gz") as archive:
             return archive.next() is not None
-    except (OSError, EOFError, ValueError, tarfile.TarError):
+    except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError):
         return False
 
 
@@ -49,6 +54,12 @@ def unpacked(path: Path) -> Iterator[str]:
     """While it lasts, the process stands in a temporary folder that holds what was in the archive; gives the name of the one
     folder at its top (``.`` where there are several). Names of files are then those within the archive, wherever it lies.
     Raises UsageError when it cannot be read or is not safe to unpack."""
+    import shutil
+    import tarfile
+    import tempfile
+    import zipfile
+    import zlib
+
     before = Path.cwd()
     try:
         room = tempfile.mkdtemp(prefix="doctor-bundle-")
@@ -58,7 +69,15 @@ def unpacked(path: Path) -> Iterator[str]:
         folder = Path(room)
         try:
             _take_out(path, folder)
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
+        except (
+            tarfile.TarError,
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            ValueError,
+            NotImplementedError,
+            RuntimeError,
+        ) as error:
             raise _refused(path, str(error)) from error
         except OSError as error:
             raise _refused(path, error.strerror or str(error)) from error
@@ -71,6 +90,10 @@ def unpacked(path: Path) -> Iterator[str]:
 
 
 def _take_out(path: Path, folder: Path) -> None:
+    import stat
+    import tarfile
+    import zipfile
+
     left = MOST
     count = 0
     if zipfile.is_zipfile(path):

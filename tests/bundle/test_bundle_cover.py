@@ -84,10 +84,16 @@ def test_a_name_is_gone_wherever_it_stands(user: str, project: str, octets: tupl
         "git clone https://github.com/mindspore-lab/mindformers, see https://www.mindspore.cn/docs",
         "password: None, token: , api_key=null, use_cookie: false",
         "10:20:30 2026-03-01 3:4:5",
+        "opencv-python==4.8.1.78",
+        '"packages": {"opencv-python": "4.8.1.78"}',
     ],
 )
 def test_what_a_diagnosis_goes_by_stays(line: str) -> None:
     assert covered(line) == line
+
+
+def test_an_address_under_its_name_is_no_version() -> None:
+    assert "10.8.1.78" not in covered('{"server_ip": "10.8.1.78", "MASTER_ADDR": "10.8.1.79"}')
 
 
 def test_a_name_has_one_stand_in_in_all_texts() -> None:
