@@ -87,7 +87,11 @@ PART = rb"[^\x00-\x20/\"'<>|:;,()\[\]{}=*?`\\]"
 PATH = re.compile(rb"(?<![A-Za-z0-9_.~/\x80-\xff<-])(?:/" + PART + rb"{1,255}){1,64}")
 WINDOWS = re.compile(rb"(?<![A-Za-z0-9])[A-Za-z]:(?:\\{1,2}[^\x00-\x1f\\/\"'<>|:;,()\[\]{}=*?`]{1,255}){1,64}")
 RELATIVE = re.compile(
-    rb"(?<=[A-Za-z0-9_.~\x80-\xff-])/" + PART + rb"{2,255}|(?<![A-Za-z0-9_./\x80-\xff])" + PART + rb"{3,255}(?=/)"
+    rb"(?<=[A-Za-z0-9_.~\x80-\xff-])/"
+    + PART
+    + rb"{2,255}|(?<![^\x00-\x20\"'<>|:;,()\[\]{}=*?`\\])"
+    + PART
+    + rb"{3,255}(?=/)"
 )
 WORD = re.compile(rb"[A-Za-z0-9\x80-\xff]+")
 
@@ -142,7 +146,8 @@ NUMBER = re.compile(rb"[0-9]+")
 #: lines that differ in their numbers only are covered alike, unless the numbers themselves may be what has to be covered:
 #: tokens of letters and digits by turns, addresses, hashes (numbers are written as 0 here)
 DEPENDS = re.compile(
-    rb"[A-Za-z]0[A-Za-z]+0|0[A-Za-z]+0[A-Za-z]|0\.0\.0\.0|(?:[0-9A-Fa-f]{1,8}[:-]){4}|::|[A-Za-z_+/=-]{16,}0|0[A-Za-z_+/=-]{16,}"
+    rb"[A-Za-z]0[A-Za-z]{1,64}0|0[A-Za-z]{1,64}0[A-Za-z]|0\.0\.0\.0|(?:[0-9A-Fa-f]{1,8}[:-]){4}|::"
+    rb"|(?<![A-Za-z_+/=-])[A-Za-z_+/=-]{16,}0|0[A-Za-z_+/=-]{16}"
 )
 DEPENDS_HINTS = (
     *(*SECRET_HINTS, *SERIAL_HINTS, b"@", b"hf_", b"sk-", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat"),
