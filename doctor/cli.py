@@ -34,10 +34,14 @@ COMMANDS: dict[str, Text] = {
     "convert": Text("convert weights between Hugging Face and MindSpore", "在 Hugging Face 与 MindSpore 之间转换权重"),
     "compare": Text("tell what differs between two runs, configs or hosts", "比较两次训练、两个配置或两台机器"),
     "report": Text("write a page with curves about a run", "把一次训练写成带曲线的页面"),
-    "bundle": Text("pack a run for others: names covered, diagnosis kept", "打包一次训练供他人分析：遮盖名称，诊断不变"),
+    "bundle": Text(
+        "pack a run for others: names covered, diagnosis kept", "打包一次训练供他人分析：遮盖名称，诊断不变"
+    ),
     "rules": Text("list, show or validate rules", "列出、查看或校验规则"),
     "completion": Text("print a script that completes commands in a shell", "输出 shell 补全脚本"),
-    "selftest": Text("measure the doctor on faults planted on this machine", "在本机植入故障，实测 doctor 的检出与误报"),
+    "selftest": Text(
+        "measure the doctor on faults planted on this machine", "在本机植入故障，实测 doctor 的检出与误报"
+    ),
     "demo": Text("tour the doctor on this machine, without hardware", "无需硬件的完整演示"),
 }
 

@@ -21,7 +21,7 @@ def damaged(found: Optional[Distribution] = None) -> tuple[str, ...]:
     except PackageNotFoundError:
         raise Skip(_no_record()) from None
     files = [item for item in package.files or () if item.parts[:1] == ("doctor",) and item.hash is not None]
-    if not files:
+    if not any(item.name == "__init__.py" and len(item.parts) == 2 for item in files):  # a link to sources
         raise Skip(_no_record())
     wrong = []
     for item in files:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import multiprocessing
 import os
 import shutil
 import signal
@@ -62,6 +63,11 @@ def perform_all(trials: Sequence[Trial], room: Room, done: Callable[[int], None]
         for number, results in enumerate(pool.map(perform, trials, chunksize=CHUNK), 1):
             yield from results
             done(number)
+    except BaseException:
+        # Whoever gives up need not wait for the trainings in hand.
+        for child in multiprocessing.active_children():
+            child.kill()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -82,6 +88,8 @@ def _prepare(room: Room, apart: bool) -> None:
     if apart:
         # Ctrl-C reaches all processes of the terminal: only the first one decides what becomes of it.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
         os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
     _ROOM[:] = [replace(room, finder=shared_finder(room.pack))]
 

@@ -27,6 +27,7 @@ _HEAD = (
 )
 _UNIT = {"steps": Text("steps", "步"), "lines": Text("lines", "行")}
 _WIDTHS = (9, 12, 20, 14)
+_WIDTH = 80
 
 
 def lines(measured: Measured, verbose: bool) -> Iterator[Text]:
@@ -87,7 +88,14 @@ def _beside(row: Row) -> Text:
 
 def _line(cells: tuple[Text, ...], first: Optional[int] = None) -> Text:
     widths = (first or _WIDTHS[0], *_WIDTHS[1:])
-    return Text(*("".join(_cells_of(cells, widths, lang)).rstrip() for lang in ("en", "zh")))
+    return Text(*(_within("".join(_cells_of(cells, widths, lang)).rstrip()) for lang in ("en", "zh")))
+
+
+def _within(line: str) -> str:
+    """The line within its width; what is wider would be wrapped, and no table then."""
+    while cell_width(line) > _WIDTH:
+        line = line[:-2] + "…"
+    return line
 
 
 def _cells_of(cells: tuple[Text, ...], widths: tuple[int, ...], lang: str) -> Iterator[str]:
