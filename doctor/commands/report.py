@@ -137,7 +137,10 @@ def _write(report: Any, args: argparse.Namespace) -> None:
         lines = list(wrap(visible(finding.title.pick(args.lang)), width, f"{label} {finding.rule} ", "    "))
         lines[0] = lines[0].replace(label, paint(label, finding.severity.value, colour), 1)
         sys.stdout.write("\n".join(lines) + "\n")
-    sys.stdout.write(paint(verdict(report).pick(args.lang), report.verdict, colour) + "\n")
+    last = paint(verdict(report).pick(args.lang), report.verdict, colour)
+    if report.next_command:
+        last += Text(" Next: ", "下一步：").pick(args.lang) + visible(report.next_command)
+    sys.stdout.write(last + "\n")
 
 
 def content_of(run: Recorded, name: str, verdict: str, said: Text) -> PageContent:

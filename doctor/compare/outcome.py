@@ -127,15 +127,19 @@ def _loss_rows(left: Track, right: Track, loss: Optional[Parting]) -> Iterator[R
         yield Row("curves", "loss.not_finite_at", label, bad[0], bad[1], (LOSS,), 0.95)
     if loss is None:
         return
-    unit = Text("step", "步") if loss.unit == "step" else Text("tokens", "tokens")
+    step = loss.unit == "step"
     if loss.at is not None:
         label = Text("losses part", "损失分开")
         note = Text(
-            f"from {unit.en} {loss.at} on, at equal {unit.en}", f"从 {loss.at} {unit.zh}起（按相同{unit.zh}比较）"
+            f"from step {loss.at} on" if step else f"from {loss.at} tokens on, at equal tokens",
+            f"从第 {loss.at} 步起" if step else f"从 {loss.at} tokens 起（按等量 token 比）",
         )
         yield Row("curves", "loss.parts_at", label, loss.at, loss.at, (LOSS,), 0.9, note)
     if loss.apart or loss.at is not None:
-        label = Text(f"loss up to {unit.en} {loss.up_to}", f"截至 {loss.up_to} {unit.zh}的损失")
+        label = Text(
+            f"loss up to step {loss.up_to}" if step else f"loss up to {loss.up_to} tokens",
+            f"截至第 {loss.up_to} 步的损失" if step else f"截至 {loss.up_to} tokens 的损失",
+        )
         note = Text(
             f"means of the last {loss.window} points; noise {loss.noise:.2g}",
             f"最后 {loss.window} 点的均值；噪声 {loss.noise:.2g}",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from doctor.compare.order import CAUSES, Comparison
+from doctor.compare.parting import Parting
 from doctor.compare.row import LOSS, Row, shown
 from doctor.compare.subject import CONFIG, HOST, RUN, Subject
 from doctor.escape import visible
@@ -207,15 +208,22 @@ def _alike(comparison: Comparison) -> Text:
     loss = comparison.outcome.loss if comparison.outcome is not None else None
     if loss is not None and loss.identical:
         return Text(
-            f"They came out alike: the losses are equal up to {loss.unit} {loss.up_to}.",
-            f"结果一致：截至 {loss.up_to} {_unit(loss.unit)}，损失完全相同。",
+            f"They came out alike: the losses are equal up to {_point(loss).en}.",
+            f"结果一致：截至{_point(loss).zh}，损失完全相同。",
         )
     if loss is not None:
         return Text(
-            f"They came out alike: the losses differ by no more than noise up to {loss.unit} {loss.up_to}.",
-            f"结果一致：截至 {loss.up_to} {_unit(loss.unit)}，损失之差不超过噪声。",
+            f"They came out alike: the losses differ by no more than noise up to {_point(loss).en}.",
+            f"结果一致：截至{_point(loss).zh}，损失之差不超过噪声。",
         )
     return Text("No difference in outcome is recorded.", "记录中没有结果差异。")
+
+
+def _point(loss: Parting) -> Text:
+    """How far both runs were compared."""
+    if loss.unit == "step":
+        return Text(f"step {loss.up_to}", f"第 {loss.up_to} 步")
+    return Text(f"{loss.up_to} tokens", f" {loss.up_to} tokens ")
 
 
 def _unit(unit: str) -> str:
