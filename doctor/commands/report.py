@@ -147,7 +147,7 @@ def content_of(run: Recorded, name: str, verdict: str, said: Text) -> PageConten
     """What the page says of a run."""
     from doctor.report.page.content import PageContent, marks_of
 
-    ranks = [_rank_row(track) for track in run.tracks[:_MOST_RANKS]]
+    ranks = [_rank_row(track) for track in _told_ranks(run)]
     return PageContent(
         name=name,
         verdict=verdict,
@@ -249,6 +249,22 @@ def _is_wide(key: str, lines: list[Line]) -> bool:
         return False
     middle = float(np.median(lines[0].mean))
     return max(float(line.high.max()) for line in lines) > _WIDE * middle or key == "loss_scale"
+
+
+def _told_ranks(run: Recorded) -> list[Track]:
+    """All ranks; of many those that findings name, that got least far or are slowest, then the first ones."""
+    if len(run.tracks) <= _MOST_RANKS:
+        return list(run.tracks)
+    named = {item.rank for finding in run.findings for item in finding.evidence if item.rank is not None}
+    few = _MOST_RANKS // 4
+    behind = sorted(run.tracks, key=lambda track: track.last_step or 0)[:few]
+    slow = sorted(run.tracks, key=lambda track: -(track.typical("step_time_ms") or 0.0))[:few]
+    wanted = [track for track in run.tracks if track.rank in named][:few]
+    chosen: dict[int, Track] = {}
+    for track in (*wanted, *behind, *slow, *run.tracks):
+        if len(chosen) < _MOST_RANKS:
+            chosen.setdefault(id(track), track)
+    return [track for track in run.tracks if id(track) in chosen]
 
 
 def _rank_row(track: Track) -> RankRow:
