@@ -12,6 +12,7 @@ from doctor.bundled import MANIFEST
 from doctor.errors import UsageError
 from doctor.escape import visible
 from doctor.finding import Text
+from doctor.records.decode import SNIFF, sniff
 from doctor.records.discover import LogFile, Refused, discover
 
 #: bytes of a file beside the logs that is taken whole, such files, and levels of folders that are looked at
@@ -64,7 +65,7 @@ def gather(run: str, output: Optional[Path]) -> Gathered:
         root = path.parent
     else:
         raise UsageError(
-            Text(f"{visible(run, 200)}: there is no such file or folder.", f"{visible(run, 200)}：文件或目录不存在。"),
+            Text(f"{visible(run, 200)}: no file and no folder.", f"{visible(run, 200)}：不是文件或目录。"),
             Text("Name a run folder or a log.", "请指定训练目录或日志文件。"),
         )
     found = Gathered(root, (path.resolve() if path.is_dir() else path.resolve().parent).name or "run")
@@ -84,7 +85,10 @@ def gather(run: str, output: Optional[Path]) -> Gathered:
     if not found.wanted:
         raise UsageError(
             Text(f"{visible(run, 200)}: no log in it can be taken.", f"{visible(run, 200)}：没有可打包的日志。"),
-            Text("Links that lead out of the folder are not followed.", "指向目录之外的链接不会跟随。"),
+            Text(
+                "Binary data and links that lead out of the folder are left.",
+                "二进制数据和指向目录之外的链接不会打包。",
+            ),
         )
     found.wanted.sort(key=lambda item: item.name)
     return found
@@ -101,8 +105,13 @@ def _wanted(found: Gathered, root: Path, path: Path, log: LogFile) -> Optional[W
         return None
     try:
         size = path.stat().st_size
+        with path.open("rb") as file:
+            head = file.read(SNIFF)
     except OSError as error:
         found.leave(name, 0, error.strerror or str(error))
+        return None
+    if sniff(head) == "binary":
+        found.leave(name, size, "binary data")
         return None
     return Wanted(path, name, log, log.rank, size)
 

@@ -78,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
     with opened(args.run) as inside:
         found = recorded(inside, load_pack(args.settings.rules))
         report = report_of(found.session)
+        if report.unknown:
+            raise _nothing(args.run, found)
         text, drawn = page_of(content_of(found, args.run, report.verdict, verdict(report)), args.lang)
     size = deliver(text.encode("utf-8", "backslashreplace"), target)
     if str(target) == "-":
@@ -102,6 +104,18 @@ def _target(run: str, output: Optional[str]) -> Path:
             f"Say where it goes: doctor report {name} -o report.html",
             f"请指定位置：doctor report {name} -o report.html",
         ),
+    )
+
+
+def _nothing(run: str, found: Recorded) -> UsageError:
+    """No line was read: a page about nothing would look like good news."""
+    why = "; ".join(f"{item.source}: {item.detail}" for item in found.session.notices[:3] if item.detail)
+    return UsageError(
+        Text(
+            f"{run}: not one line of a log in it" + (f" ({why})." if why else "."),
+            f"{run}：其中没有一行日志" + (f"（{why}）。" if why else "。"),
+        ),
+        Text("Name a run folder, a log or a bundle.", "请指定训练目录、日志或诊断包。"),
     )
 
 

@@ -177,13 +177,16 @@ def test_a_place_that_refuses_is_one_clear_line(tmp_path: Path, capfd: pytest.Ca
     assert (tmp_path / "mine.tar.gz").read_bytes() == b"my own file"
 
 
-@pytest.mark.parametrize("what", ["missing", "empty", "file"])
+@pytest.mark.parametrize("what", ["missing", "empty", "file", "binary"])
 def test_bad_input_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
     path = tmp_path / what
     if what == "empty":
         path.mkdir()
     elif what == "file":
         path.write_text("loss: 1\n")
+    elif what == "binary":
+        path.mkdir()
+        (path / "core.log").write_bytes(bytes(range(256)) * 40)
     assert main(["bundle", "--lang", "en", str(path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 

@@ -180,6 +180,13 @@ def test_a_place_that_refuses_is_one_clear_line(tmp_path: Path, capfd: pytest.Ca
     assert captured.err.count("\n") == 1 and "Traceback" not in captured.err
 
 
+@pytest.mark.parametrize("raw", [b"", bytes(range(256)) * 40])
+def test_nothing_to_report_on_makes_no_page(tmp_path: Path, capsys: pytest.CaptureFixture[str], raw: bytes) -> None:
+    (tmp_path / "a.log").write_bytes(raw)
+    assert main(["report", "--lang", "en", str(tmp_path / "a.log"), "-o", str(tmp_path / "p.html")]) == 2
+    assert "not one line of a log" in capsys.readouterr().err and not (tmp_path / "p.html").exists()
+
+
 def test_a_log_needs_a_place_and_stdout_is_one(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     log = make_run(tmp_path / "run") / "metrics" / "rank_0.jsonl"
     assert main(["report", "--lang", "en", str(log)]) == 2
