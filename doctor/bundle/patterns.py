@@ -6,14 +6,14 @@ import re
 
 # Every pattern below starts at an edge or has a bound: a line of megabytes must not take quadratic time.
 KEY_WORD = (
-    rb"(?:password|passwd|passphrase|pwd|secret|api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|private[_-]?key|credentials?|"
+    rb"(?:secret[_-]?access[_-]?key|secret[_-]?key|access[_-]?key[_-]?secret|password|passwd|passphrase|pwd|secret|api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|private[_-]?key|credentials?|"
     rb"authorization|cookie|auth[_-]?token|access[_-]?token|refresh[_-]?token|security[_-]?token|session[_-]?(?:id|token|key)|"
     rb"bearer[_-]?token|(?<=[a-z0-9]_)token|hub[_-]?token|ak|sk|access[_-]?code|license[_-]?key|sas[_-]?token|signature|client[_-]?secret)"
 )
 SECRET = re.compile(
     rb"(?P<name>(?<![A-Za-z0-9])" + KEY_WORD + rb"(?:[_.-][A-Za-z0-9]{1,20}){0,2})"
     rb"(?P<join>\\?[\"']?[ \t]*(?:=>|[=:])[ \t]*(?:b?\\?[\"'])?)"
-    rb"(?P<value>(?:(?:bearer|basic|token)[ \t]+)?[^\s\"',;&|<>(){}\[\]\\]{1,4096})",
+    rb"(?P<value>(?<=\")[^\"\n\\]{1,4096}|(?<=')[^'\n\\]{1,4096}|(?:(?:bearer|basic|token)[ \t]+)?[^\s\"',;&|<>(){}\[\]\\]{1,4096})",
     re.IGNORECASE,
 )
 TOKEN = re.compile(
@@ -71,7 +71,7 @@ USER_KEY = re.compile(
     re.IGNORECASE,
 )
 USER_SAID = re.compile(
-    "(?:用户名|用户)[ \t]{0,2}(?:[:=]|：)[ \t]{0,2}(?P<value>[A-Za-z_][A-Za-z0-9_.-]{1,31})".encode()
+    "(?:(?:用户名|用户)[ \t]{0,2}(?:[:=]|：)|[Ll]ogged in as:?)[ \t]{0,2}(?P<value>[A-Za-z_][A-Za-z0-9_.-]{1,31})".encode()
 )
 UID = re.compile(rb"\b[ug]id=\d+\((?P<value>[A-Za-z_][A-Za-z0-9_.-]{0,31})\)")
 PROMPT = re.compile(
@@ -133,7 +133,18 @@ SECRET_HINTS = (
     *(word.encode() for word in ("密", "口令", "令牌")),
 )
 SERIAL_HINTS = (b"serial", b"sn", b"die", b"board", b"machine", b"asset", b"elabel", b"uuid")
-USER_HINTS = (b"user", b"log_name", b"login", b"logname", b"owner", b"account", b"id=", b"/home", "用户".encode())
+USER_HINTS = (
+    b"user",
+    b"logged in",
+    b"log_name",
+    b"login",
+    b"logname",
+    b"owner",
+    b"account",
+    b"id=",
+    b"/home",
+    "用户".encode(),
+)
 HOST_HINTS = (b"host", b"node", b"server_id", b"addr", b"://")
 #: what a token is that is none of a secret
 TOKENS = re.compile(

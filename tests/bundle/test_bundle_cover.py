@@ -152,3 +152,21 @@ def test_any_bytes_keep_their_length_and_lines(raw: bytes) -> None:
     coverer.learn(raw)
     out = coverer.cover(raw)
     assert len(out) == len(raw) and out.count(b"\n") == raw.count(b"\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "private"),
+    [
+        ("SUDO_USER=bobby PWD=/home/bobby HOSTNAME=n1.corpx", ["bobby", "corpx"]),
+        ("AccessKeyId=ABCDEFGHIJKLMNOPQRST SecretAccessKey=abcdefABCDEF0123456789", ["ABCDEFGH", "abcdefAB"]),
+        ('{\\"password\\":\\"abc 123 def\\"} password: "my pass word"', ["abc 123", "pass word"]),
+        ("drwxr-xr-x 2 bobby bobby 4096 run /home/bobby/run", ["bobby"]),
+        ("wandb: Currently logged in as: bobby", ["bobby"]),
+        ("jdbc:mysql://us:pw123@dbhost7.corpx:3306/db", ["pw123", "dbhost7", "corpx"]),
+        (r"C:\Users\bobby\Desktop\secretproj\x.py by bobby", ["bobby", "secretproj"]),
+        ("SSH_CONNECTION=10.1.2.3 5022 10.2.3.4 22", ["10.1.2.3", "10.2.3.4"]),
+    ],
+)
+def test_what_environments_and_shells_print(line: str, private: list[str]) -> None:
+    out = covered(line)
+    assert [word for word in private if word in out] == []
