@@ -123,12 +123,17 @@ def run(args: argparse.Namespace) -> int:
 def report_of(measured: Measured, verbose: bool) -> Report:
     """What was measured, as a report; milliseconds are in it only when `verbose`."""
     from doctor.report.model import Report, in_order
+    from doctor.report.text import width_of
+    from doctor.report.write import terminal_width
     from doctor.selftest.text import lines, total
     from doctor.selftest.verdict import broken_rules, findings, outcome_of
 
     place = str(measured.folder) if measured.folder is not None else "-"
     installed, wrong = _installation()
-    found = [*broken_rules(measured.broken), *wrong, *findings(measured.parts, place, measured.own)]
+    came = findings(measured.parts, place, measured.own)
+    # Of damaged files the rest may be the consequence.
+    came = (item.with_(root_cause=not wrong or item.rule not in wrong[0].explains) for item in came)
+    found = [*broken_rules(measured.broken), *wrong, *came]
     parts = {part.name: part.whole for part in measured.parts}
     outcomes = [outcome_of(part, bool(part.whole.missed or part.whole.alarmed)) for part in measured.parts]
     return Report(
@@ -139,7 +144,7 @@ def report_of(measured: Measured, verbose: bool) -> Report:
             "seeds": sorted({item.trial.seed for row in parts.values() for item in row.results}),
             "rows": [row.to_dict(verbose) for part in measured.parts for row in part.rows],
         },
-        headline=(*lines(measured, verbose), total(measured.parts)),
+        headline=(*lines(measured, verbose, width_of(terminal_width())), total(measured.parts)),
         next_command=_next(found),
     )
 

@@ -17,11 +17,9 @@ from doctor.match.rulefile import RuleError, read_rule
 from doctor.match.textrule import Example, RuleFile
 from doctor.records.record import Chunk
 from doctor.selftest.logs import KINDS, healthy_lines
-from doctor.selftest.trial import HEALTHY, Raised, Result, Room, Trial, worth_telling
+from doctor.selftest.trial import HEALTHY, INSTALLED, OWN, Raised, Result, Room, Trial, worth_telling
 from doctor.session import DiagnosisSession
 
-#: the kinds of rules that are not the program's own
-OWN, INSTALLED = "own-rules", "installed-rules"
 #: what launchers put before each line of a rank: nothing, torchrun, mpirun
 PREFIXES = ("", "[rank3]: ", "[1,3]<stderr>:")
 #: lines of the log before and behind the planted text

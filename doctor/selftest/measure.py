@@ -16,7 +16,6 @@ from doctor.errors import UsageError
 from doctor.finding import Text
 from doctor.match.pack import Pack, load_pack, read_files, rule_paths
 from doctor.match.rulefile import RuleError, read_rule
-from doctor.selftest import explain
 from doctor.selftest.pool import NoRoom, perform_all
 from doctor.selftest.rows import Part, parts_of
 from doctor.selftest.trial import GIVEN, HEALTHY, PARTS, Result, Room, Trial
@@ -121,7 +120,7 @@ def choose(request: Request) -> tuple[list[Trial], dict[str, Text]]:
         try:
             trials.extend(_trials(name, request))
         except ImportError as error:
-            skipped[name] = Text(f"a package is missing or broken: {error}.", f"依赖包缺失或损坏：{error}。")
+            skipped[name] = _lacking(error)
     if request.only:
         trials = [trial for trial in trials if any(_meant(word, trial) for word in request.only)]
         if not trials and not skipped:
@@ -160,7 +159,7 @@ def _meant(word: str, trial: Trial) -> bool:
     if head in PARTS:
         return trial.part == head and kind in ("", trial.kind)
     if trial.part == "explain" and "-" in word and word.upper() == word:
-        return explain.rule_id(trial) == word
+        return bool(importlib.import_module("doctor.selftest.explain").rule_id(trial) == word)
     return trial.kind == word and word != HEALTHY
 
 
@@ -182,6 +181,8 @@ def _part(name: str, trials: list[Trial], room: Room, progress: Progress) -> tup
             results.extend(perform_live(trials, replace(room, finder=shared_finder(room.pack)), done))
         else:
             results.extend(perform_all(trials, room, done))
+    except ImportError as error:
+        return [], _lacking(error)
     except NoRoom as error:
         return [], Text(f"{room.folder}: {error}.", f"{room.folder}：{error}。")
     except BrokenProcessPool:
@@ -192,6 +193,10 @@ def _part(name: str, trials: list[Trial], room: Room, progress: Progress) -> tup
             return [], Text(f"{room.folder}: {error.strerror}.", f"{room.folder}：{error.strerror}。")
         raise
     return results, None
+
+
+def _lacking(error: ImportError) -> Text:
+    return Text(f"a package is missing or broken: {error}.", f"依赖包缺失或损坏：{error}。")
 
 
 @contextmanager

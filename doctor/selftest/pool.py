@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: processes, at most
 PROCESSES = 2
+#: parts that read logs
+READERS = ("watch", "explain")
 #: trials that a process is given at a time
 CHUNK = 8
 #: errors of a folder in which nothing (more) can be written
@@ -50,9 +52,7 @@ def perform_all(trials: Sequence[Trial], room: Room, done: Callable[[int], None]
     """The results in the order of the trials; `done` is called with how many trials are over.
 
     Raises NoRoom, and what the interrupt raises; trials that have not begun are then dropped."""
-    from doctor.session.parallel import cores
-
-    pool = _pool(min(PROCESSES, cores()), room) if len(trials) > CHUNK else None
+    pool = _pool(room) if len(trials) > CHUNK else None
     if pool is None:
         _prepare(room, False)
         for number, trial in enumerate(trials, 1):
@@ -72,10 +72,13 @@ def perform_all(trials: Sequence[Trial], room: Room, done: Callable[[int], None]
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _pool(count: int, room: Room) -> Optional[Any]:
-    """None where processes cannot be started or share nothing (no /dev/shm)."""
+def _pool(room: Room) -> Optional[Any]:
+    """None where there is one core, and where processes cannot be started or share nothing (no /dev/shm)."""
     from concurrent.futures import ProcessPoolExecutor
 
+    from doctor.session.parallel import cores
+
+    count = min(PROCESSES, cores())
     if count < 2:
         return None
     try:
@@ -91,7 +94,7 @@ def _prepare(room: Room, apart: bool) -> None:
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
-    _ROOM[:] = [replace(room, finder=shared_finder(room.pack))]
+    _ROOM[:] = [room]
 
 
 def perform(trial: Trial) -> list[Result]:
@@ -102,8 +105,12 @@ def perform(trial: Trial) -> list[Result]:
     try:
         if trial.part != "explain":  # it reads from memory
             folder = Path(tempfile.mkdtemp(dir=room.folder))
+        if room.finder is None and trial.part in READERS:
+            _ROOM[0] = room = replace(room, finder=shared_finder(room.pack))
         found: list[Result] = module.perform(trial, replace(room, folder=folder or room.folder))
         return found
+    except ImportError:  # a package is missing: nothing of this part can be tried
+        raise
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise NoRoom(error.strerror or str(error)) from None

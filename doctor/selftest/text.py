@@ -27,20 +27,19 @@ _HEAD = (
 )
 _UNIT = {"steps": Text("steps", "步"), "lines": Text("lines", "行")}
 _WIDTHS = (9, 12, 20, 14)
-_WIDTH = 80
 
 
-def lines(measured: Measured, verbose: bool) -> Iterator[Text]:
-    """The table, and below it what a reader must know of how it was measured."""
-    yield _line(_HEAD)
+def lines(measured: Measured, verbose: bool, width: int = 80) -> Iterator[Text]:
+    """The table, cut at `width` cells, and below it what a reader must know of how it was measured."""
+    yield _line(_HEAD, width)
     for part in measured.parts:
         if part.skipped is not None:
             yield Text(f"{part.name:<9}skipped: {part.skipped.en}", f"{part.name:<9}跳过：{part.skipped.zh}")
             continue
-        yield _line((*_cells(part.whole, Text(part.name, part.name)), _ON[part.name]))
+        yield _line((*_cells(part.whole, Text(part.name, part.name)), _ON[part.name]), width)
         if verbose:
             for row in part.rows:
-                yield _line((*_cells(row, Text(f"  {row.kind}", f"  {row.kind}")), _beside(row)), 27)
+                yield _line((*_cells(row, Text(f"  {row.kind}", f"  {row.kind}")), _beside(row)), width, 27)
     hidden = sum(part.whole.hidden for part in measured.parts)
     if hidden:
         yield Text(
@@ -86,14 +85,14 @@ def _beside(row: Row) -> Text:
     return Text(f"missed {missed}", f"漏报 {missed}") if missed else Text("", "")
 
 
-def _line(cells: tuple[Text, ...], first: Optional[int] = None) -> Text:
+def _line(cells: tuple[Text, ...], width: int, first: Optional[int] = None) -> Text:
     widths = (first or _WIDTHS[0], *_WIDTHS[1:])
-    return Text(*(_within("".join(_cells_of(cells, widths, lang)).rstrip()) for lang in ("en", "zh")))
+    return Text(*(_within("".join(_cells_of(cells, widths, lang)).rstrip(), width) for lang in ("en", "zh")))
 
 
-def _within(line: str) -> str:
-    """The line within its width; what is wider would be wrapped, and no table then."""
-    while cell_width(line) > _WIDTH:
+def _within(line: str, width: int) -> str:
+    """The line within the width; what is wider would be wrapped, and no table then."""
+    while cell_width(line) > width:
         line = line[:-2] + "…"
     return line
 

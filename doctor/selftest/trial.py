@@ -18,6 +18,8 @@ PARTS = ("watch", "explain", "config", "weights", "data", "live")
 HEALTHY = "healthy"
 #: and of logs that the user says are healthy
 GIVEN = "your-runs"
+#: the kinds of rules that are not the program's own
+OWN, INSTALLED = "own-rules", "installed-rules"
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,9 @@ from pathlib import Path
 from doctor.check import CheckOutcome
 from doctor.finding import Evidence, Finding, Severity, Text
 from doctor.match.rulefile import RuleError
-from doctor.selftest.explain import INSTALLED, OWN
 from doctor.selftest.rows import Part, quantile
 from doctor.selftest.rules import DAMAGED, FALSE_ALARM, LATE, MISSED, OWN_RULE, REPLACED
-from doctor.selftest.trial import Raised, Result
+from doctor.selftest.trial import INSTALLED, OWN, Raised, Result
 
 #: of the planted trainings, and of the healthy ones, so large a share may be missed or raise something, and at least one:
 #: noise decides at the border. Measured on seeds that no rule was made with: 1.5 % of 400 healthy ones raise something.

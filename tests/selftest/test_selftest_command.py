@@ -187,6 +187,18 @@ def test_where_nothing_can_be_written_parts_are_skipped_not_passed() -> None:
     assert "TMPDIR" in reasons[0]
 
 
+def test_without_numpy_what_needs_it_is_skipped_with_the_reason() -> None:
+    code = (
+        "import sys\n"
+        "sys.modules['numpy'] = None\n"
+        "from doctor.cli import main\n"
+        "sys.exit(main(['selftest', '--only', 'nan', '--only', 'heads', '--format', 'json']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    states = {item["target"]: (item["state"], item.get("reason", "")) for item in told(done)["outcomes"]}
+    assert states["config"][0] == "passed" and states["watch"][0] == "skipped" and "numpy" in states["watch"][1]
+
+
 def test_a_folder_that_is_not_there_or_a_part_that_is_none_is_misuse(selftest: Any) -> None:
     for words in (("--folder", "nowhere"), ("--only", "nothing"), ("--runs", "0"), ("--seed", "-1")):
         done = selftest(*words)
