@@ -27,7 +27,7 @@ _SECRET = st.text(string.ascii_letters + string.digits + "_-+/.", min_size=10, m
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     secret=_SECRET,
     form=st.sampled_from(
@@ -46,7 +46,7 @@ def test_no_secret_survives(secret: str, form: str, before: str) -> None:
     assert out.endswith("\nloss: 2.5")
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     user=st.from_regex(r"\A[a-z]{3,8}[0-9]{0,2}\Z").filter(lambda name: name not in ("user", "users")),
     project=st.from_regex(r"\A[a-z]{4,10}_[a-z]{4,8}\Z"),

@@ -45,6 +45,18 @@ def make_run(folder: Path, steps: int = 60, bad: int = 0, ranks: int = 1, note: 
     return folder
 
 
+@pytest.fixture
+def curves() -> None:
+    """For tests that look at curves; the others make their pages without, which is quicker."""
+    pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(autouse=True)
+def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "curves" not in request.fixturenames:
+        monkeypatch.setattr(drawing, "can_draw", lambda: False)
+
+
 class Elements(HTMLParser):
     """Every tag with its attributes; raises when tags do not close in order."""
 
@@ -79,8 +91,7 @@ def page(folder: Path, *words: str, code: int = 0) -> str:
     return (folder / "report.html").read_text(encoding="utf-8")
 
 
-def test_the_page_is_whole_and_loads_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("matplotlib")
+def test_the_page_is_whole_and_loads_nothing(curves: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = page(make_run(tmp_path / "run", bad=30), code=1)
     assert "written, " in capsys.readouterr().out
     elements = Elements(text)
@@ -108,7 +119,7 @@ def test_the_page_is_whole_and_loads_nothing(tmp_path: Path, capsys: pytest.Capt
         assert shown in elements.text
 
 
-def test_equal_runs_give_equal_bytes(tmp_path: Path) -> None:
+def test_equal_runs_give_equal_bytes(curves: None, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", bad=30)
     assert page(folder, code=1) == page(folder, code=1)
 
@@ -137,7 +148,7 @@ def test_chinese_is_complete(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_the_rest_is_there(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    curves: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing() -> None:
         raise ImportError("no matplotlib")
@@ -149,8 +160,7 @@ def test_without_matplotlib_the_rest_is_there(
 
 
 @pytest.mark.heavy
-def test_many_ranks_and_steps_stay_small(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+def test_many_ranks_and_steps_stay_small(curves: None, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", steps=200, ranks=100)
     slow = folder / "metrics" / "rank_93.jsonl"
     slow.write_text("".join(slow.read_text().splitlines(keepends=True)[:120]))
