@@ -119,6 +119,7 @@ def test_the_page_is_whole_and_loads_nothing(curves: None, tmp_path: Path, capsy
         assert shown in elements.text
 
 
+@pytest.mark.heavy
 def test_equal_runs_give_equal_bytes(curves: None, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", bad=30)
     assert page(folder, code=1) == page(folder, code=1)
@@ -132,6 +133,7 @@ def test_what_stood_in_logs_and_configs_is_text(tmp_path: Path) -> None:
     assert "hunter2" not in text
 
 
+@pytest.mark.heavy
 def test_a_name_of_a_folder_is_text(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "<b onclick=x>run")
     assert "<b onclick" not in page(folder)
