@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
 from doctor.compare.environment import compare_hosts, compare_surroundings
@@ -66,7 +66,7 @@ def compare(a: Subject, b: Subject) -> Comparison:
     missing: list[Text] = []
     if a.plan is not None and b.plan is not None:
         shared = compare_plans(a.plan, b.plan)
-        rows += shared.rows
+        rows += [_placed(row, a, b) for row in shared.rows]
         compared = shared.compared
     elif a.kind == RUN:
         names = [subject.name for subject in (a, b) if subject.plan is None]
@@ -86,6 +86,16 @@ def compare(a: Subject, b: Subject) -> Comparison:
     rows += [_finding(finding, None, finding.severity) for finding in new]
     rows += [_finding(finding, finding.severity, None) for finding in gone]
     return Comparison(a.kind, a, b, in_order(rows, frozenset()), new, gone, None, compared, tuple(missing))
+
+
+def _placed(row: Row, a: Subject, b: Subject) -> Row:
+    """A setting that a run printed stands where its log has it, not in a file of its own."""
+    places = []
+    for subject, place in ((a, row.place_a), (b, row.place_b)):
+        run = subject.run
+        printed = run is not None and run.session.config is None and run.session.printed is not None
+        places.append(run.plan_source if printed and place is not None and run is not None else place)
+    return replace(row, place_a=places[0], place_b=places[1])
 
 
 def in_order(rows: Sequence[Row], outcomes: frozenset[str]) -> tuple[Row, ...]:

@@ -292,3 +292,14 @@ def test_pieces_are_cut_at_lines_whatever_the_chunks() -> None:
 def test_what_findings_and_rules_point_to_is_kept() -> None:
     seen = Seen(lines=10_000, hits={"LOG-X-001": [5000, 5001, 9000]}, pointed=[7000])
     assert ranges(seen, Level(10, 5, 2, 100)) == [(1, 10), (4998, 5003), (6995, 7005), (8998, 9002), (9991, 10_000)]
+
+
+@pytest.mark.heavy
+def test_real_logs_keep_their_diagnosis(shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs = shared / "logs" / "mindformers-on-cpu"
+    for log in sorted(logs.iterdir()):
+        archive = tmp_path / f"{log.name}.tar.gz"
+        assert main(["bundle", "-q", "--lang", "en", str(log), "-o", str(archive)]) == 0, log.name
+        text = b"".join(members(archive).values())
+        assert b"/data/run/mfrun" not in text and archive.stat().st_size < 30_000
+    capsys.readouterr()

@@ -192,3 +192,18 @@ def test_bad_input_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["compare", "--lang", "en", str(make_run(tmp_path / "a")), str(other)]) == 2
     captured = capsys.readouterr()
     assert captured.out == "" and captured.err.count("\n") == 1 and said in captured.err
+
+
+def test_real_logs_of_mindformers(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs of MindFormers 1.8 on the CPU whose settings are known: lr 1e6, FP16, another number of layers."""
+    logs = shared / "logs" / "mindformers-on-cpu"
+    code, report = compared(capsys, logs / "mf18_healthy.log", logs / "mf18_lr1e6_nan.log")
+    assert code == 1 and keys(report)[0] == "schedule.learning_rate"
+    assert report["facts"]["rows"][0]["place_a"].endswith("mf18_healthy.log:170")
+    code, report = compared(capsys, logs / "mf18_healthy.log", logs / "mf18_fp16_overflow.log")
+    assert "precision.compute" in keys(report)[:2]
+    code, report = compared(capsys, logs / "mf18_load_ok.log", logs / "mf18_load_missing_keys.log")
+    assert code == 0 and keys(report)[0] == "model.num_layers"
+    assert [finding["rule"] for finding in report["findings"]] == ["LOG-MS-031"]
+    code, report = compared(capsys, logs / "mf18_healthy.log", logs / "mf18_killed9.log")
+    assert code == 0 and "last_step" in keys(report) and "failure" in report["facts"]["outcome"]
