@@ -25,12 +25,15 @@ class Piece(NamedTuple):
 
 
 def manifest_of(path: Path) -> Optional[tuple[Path, dict[str, Any]]]:
-    """The folder of the bundle that a file or folder belongs to, and its manifest; None for anything else."""
+    """The folder of the bundle that a file or folder belongs to, and its manifest; None for anything else. A manifest of
+    another user, in a folder that all may write to, says nothing of it."""
     path = Path(os.path.abspath(path))
+    own = _state(path)
     here = path if path.is_dir() else path.parent
     for _ in range(_HIGHEST):
-        found = _manifest(str(here), _state(here / MANIFEST))
-        if found is not None:
+        state = _state(here / MANIFEST)
+        found = _manifest(str(here), state)
+        if found is not None and own is not None and state is not None and state[2] == own[2]:
             return here, found
         if here == here.parent:
             return None
@@ -65,16 +68,17 @@ def _pieces(rows: Any) -> Optional[tuple[Piece, ...]]:
     return tuple(pieces)
 
 
-def _state(path: Path) -> Optional[tuple[int, int]]:
+def _state(path: Path) -> Optional[tuple[int, int, int]]:
+    """Time of change, size and owner; None when it is not there."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
         return None
-    return (status.st_mtime_ns, status.st_size)
+    return (status.st_mtime_ns, status.st_size, status.st_uid)
 
 
 @lru_cache(maxsize=64)
-def _manifest(folder: str, state: Optional[tuple[int, int]]) -> Optional[dict[str, Any]]:
+def _manifest(folder: str, state: Optional[tuple[int, int, int]]) -> Optional[dict[str, Any]]:
     if state is None or state[1] > _LARGEST:
         return None
     try:
