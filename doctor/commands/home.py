@@ -15,6 +15,7 @@ from doctor.tui.words import WORDS
 
 if TYPE_CHECKING:
     from doctor.finding import Edit, Finding, Text
+    from doctor.match.pack import Pack
     from doctor.rule import Rule
     from doctor.session.following import RunWatch
     from doctor.tui.meters import Meter
@@ -73,9 +74,8 @@ def explained(text: str) -> Report:
         if there:
             from doctor.commands.explain import of_explanation
             from doctor.diagnosis import diagnose_paths
-            from doctor.match.pack import load_pack
 
-            return of_explanation(diagnose_paths([str(path)], load_pack()))
+            return of_explanation(diagnose_paths([str(path)], _pack()))
     from doctor import api
 
     return api.explain(text)
@@ -175,22 +175,28 @@ def _device_meters() -> list[Meter]:
     return found
 
 
-def _watch(paths: Sequence[str]) -> RunWatch:
+def _pack() -> Pack:
+    """All rules, with those of the project here."""
     from doctor.match.pack import load_pack
+    from doctor.settings import load_settings
+
+    return load_pack(load_settings(None).rules)
+
+
+def _watch(paths: Sequence[str]) -> RunWatch:
     from doctor.session import DiagnosisSession
     from doctor.session.following import RunWatch
 
-    return RunWatch(DiagnosisSession(load_pack(), eager=True), paths)
+    return RunWatch(DiagnosisSession(_pack(), eager=True), paths)
 
 
 def _ends(paths: Sequence[str]) -> Optional[RunWatch]:
-    from doctor.match.pack import load_pack
     from doctor.session import DiagnosisSession
     from doctor.session.following import RunWatch
     from doctor.session.tail import ends_of
 
     state = ends_of(paths)
-    return None if state is None else RunWatch(DiagnosisSession(load_pack(), eager=True), paths, state)
+    return None if state is None else RunWatch(DiagnosisSession(_pack(), eager=True), paths, state)
 
 
 def _rules() -> list[Rule]:

@@ -117,10 +117,10 @@ def run(args: argparse.Namespace) -> int:
     )
     with _Stopped(), _Bar(args) as bar:
         measured = measure(request, bar.show)
-    return emit(report_of(measured, args.verbose), args)
+    return emit(report_of(measured, args.verbose, args.seed, args.runs), args)
 
 
-def report_of(measured: Measured, verbose: bool) -> Report:
+def report_of(measured: Measured, verbose: bool, seed: int = 0, runs: int = 1) -> Report:
     """What was measured, as a report; milliseconds are in it only when `verbose`."""
     from doctor.report.model import Report, in_order
     from doctor.report.text import width_of
@@ -130,7 +130,7 @@ def report_of(measured: Measured, verbose: bool) -> Report:
 
     place = str(measured.folder) if measured.folder is not None else "-"
     installed, wrong = _installation()
-    came = findings(measured.parts, place, measured.own)
+    came = findings(measured.parts, place, measured.own, seed, runs)
     # Of damaged files the rest may be the consequence.
     came = (item.with_(root_cause=not wrong or item.rule not in wrong[0].explains) for item in came)
     found = [*broken_rules(measured.broken), *wrong, *came]

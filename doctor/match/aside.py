@@ -10,6 +10,7 @@ from typing import Optional
 
 from doctor.escape import decode
 from doctor.finding import Severity, Text
+from doctor.match.line import bare
 from doctor.match.pack import Pack
 from doctor.match.scan import Hit
 from doctor.records.comment import without_comment
@@ -120,9 +121,10 @@ def _why_not(hit: Hit, pack: Pack, progress: Optional[Progress]) -> Optional[str
     at_info = rule.match is not None and rule.match.level == "info"
     if severe and not at_info and hit.setting.own_level and hit.setting.level in _QUIET_LEVELS:
         return "quiet"
-    if _SAMPLE.search(hit.text) and not _RAISED.match(hit.text):
+    text = bare(hit.text)
+    if _SAMPLE.search(text) and not _RAISED.match(text):
         return "quoted"
-    if _QUOTED.search(hit.text) or (_SOURCE.search(hit.text) and not hit.setting.code) or _in_comment(hit.text):
+    if _QUOTED.search(text) or (_SOURCE.search(text) and not hit.setting.code) or _in_comment(hit.text):
         return "quoted"
     if rule.role == "generic" and severe and went_on(hit, progress):
         return "went-on"

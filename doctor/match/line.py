@@ -63,13 +63,18 @@ def utf8(line: bytes) -> bytes:
     return line
 
 
+def bare(line: bytes) -> bytes:
+    """The line without what a launcher put before it; the very same object where there is nothing."""
+    prefix = _LAUNCHER.match(line)
+    return line if prefix is None else line[prefix.end() :]
+
+
 def pieces(line: bytes) -> list[bytes]:
     """The parts of a line to match on: between carriage returns, once more without what a launcher put before the line,
     and overlapping cuts of a very long one."""
     parts = line.split(b"\r") if b"\r" in line else [line]
-    prefix = _LAUNCHER.match(line)
-    if prefix is not None:
-        parts.append(parts[0][prefix.end() :])
+    if bare(line) is not line:
+        parts.append(bare(parts[0]))
     if len(line) <= PIECE:
         return parts
     cut: list[bytes] = []
@@ -132,9 +137,7 @@ def _own_rank(head: bytes) -> Optional[int]:
 
 def level_of(head: bytes) -> Optional[str]:
     """The level that stands in the first part of a line."""
-    prefix = _LAUNCHER.match(head)
-    if prefix is not None:
-        head = head[prefix.end() :]
+    head = bare(head)
     found = _LEVEL.search(head[:160])
     if found is None:
         return "WARNING" if _WARNS.search(head) else None

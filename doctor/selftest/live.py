@@ -17,7 +17,7 @@ from typing import Any, Optional
 from doctor.finding import Evidence
 from doctor.records.inotify import Watch, sees_all_writes
 from doctor.selftest.scenes import SCENES, FaultyLine, Scene, faulty_lines, scene_of
-from doctor.selftest.trial import HEALTHY, Raised, Result, Room, Trial
+from doctor.selftest.trial import HEALTHY, Raised, Result, Room, Trial, anywhere
 
 #: seconds after which a fault that was not told is missed; the program's own aim is a second
 PATIENCE = 10.0
@@ -135,7 +135,7 @@ class _Stage:
             for show in self.shows:
                 self._look(show)
         for show in self.shows:
-            yield from results(show)
+            yield from (anywhere(result, show.scene.folder) for result in results(show))
 
     def _hear(self, show: _Show, process: subprocess.Popen[bytes], fd: int) -> None:
         now = time.monotonic_ns()

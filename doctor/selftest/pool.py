@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
-from doctor.selftest.trial import Result, Room, Trial
+from doctor.selftest.trial import Result, Room, Trial, anywhere
 
 if TYPE_CHECKING:
     from doctor.match.finder import Finder
@@ -108,7 +108,7 @@ def perform(trial: Trial) -> list[Result]:
         if room.finder is None and trial.part in READERS:
             _ROOM[0] = room = replace(room, finder=shared_finder(room.pack))
         found: list[Result] = module.perform(trial, replace(room, folder=folder or room.folder))
-        return found
+        return [anywhere(result, folder) for result in found] if folder is not None else found
     except ImportError:  # a package is missing: nothing of this part can be tried
         raise
     except OSError as error:

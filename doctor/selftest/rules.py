@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor.finding import Severity, Text
 from doctor.rule import Rule
 
-_AGAIN = "doctor selftest --only {part}"
+_AGAIN = "doctor selftest --only {part} --seed {seed} --runs {runs} -v"
 
 MISSED = Rule(
     id="ENV-SELF-001",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
@@ -80,6 +80,20 @@ class Room:
     folder: Path
     settings: Optional[str] = None
     finder: Optional[Finder] = None
+
+
+def anywhere(result: Result, folder: Path) -> Result:
+    """The result without the name of the folder that it was made in, which is another one each time."""
+    lead = f"{folder}/"
+    return replace(
+        result,
+        alarms=tuple(
+            replace(item, place=replace(item.place, source=item.place.source.replace(lead, "")))
+            for item in result.alarms
+        ),
+        instead=tuple(item.replace(lead, "") for item in result.instead),
+        crash=result.crash and result.crash.replace(lead, ""),
+    )
 
 
 def worth_telling(finding: Finding) -> bool:

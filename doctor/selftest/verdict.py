@@ -21,16 +21,18 @@ ALL_OF = 3
 SOON = 3.0
 
 
-def findings(parts: Sequence[Part], folder: str, own: Mapping[str, str]) -> Iterator[Finding]:
+def findings(
+    parts: Sequence[Part], folder: str, own: Mapping[str, str], seed: int = 0, runs: int = 1
+) -> Iterator[Finding]:
     """What is wrong with this installation or with the user's own rules; `own` gives the files of the latter by id."""
     yield from _own_rules(parts, own)
     for part in parts:
         missed = [item for item in part.whole.missed if item.trial.kind not in (OWN, INSTALLED)]
         if missed:
-            yield _missed(part, missed)
+            yield _missed(part, missed, seed, runs)
         alarmed = [(item, alarm) for item, alarm in _alarms(part) if alarm.rule not in own]
         if alarmed:
-            yield _false_alarm(part, alarmed)
+            yield _false_alarm(part, alarmed, seed, runs)
         yield from _replaced(part)
         delays = part.whole.delays_ms
         if delays and quantile(delays, 0.99) > SOON * 1000:
@@ -70,7 +72,7 @@ def tolerated(part: Part) -> bool:
     return not wholly and len(whole.missed) <= max(1, MAY_MISS * whole.planted)
 
 
-def _missed(part: Part, missed: list[Result]) -> Finding:
+def _missed(part: Part, missed: list[Result], seed: int, runs: int) -> Finding:
     kinds = sorted({item.trial.kind for item in missed})
     shown = ", ".join(kinds[:4]) + (", …" if len(kinds) > 4 else "")
     allowed = tolerated(part)
@@ -88,6 +90,8 @@ def _missed(part: Part, missed: list[Result]) -> Finding:
         missed=len(missed),
         planted=part.whole.planted,
         kinds=shown,
+        seed=seed,
+        runs=runs,
     )
 
 
@@ -109,7 +113,7 @@ def _alarms(part: Part) -> Iterator[tuple[Result, Raised]]:
             yield item, alarm
 
 
-def _false_alarm(part: Part, alarmed: list[tuple[Result, Raised]]) -> Finding:
+def _false_alarm(part: Part, alarmed: list[tuple[Result, Raised]], seed: int, runs: int) -> Finding:
     rules = sorted({alarm.rule for _, alarm in alarmed})
     count, healthy = len({item.trial for item, _ in alarmed}), part.whole.healthy
     allowed = part.name == "watch" and count <= max(1, MAY_ALARM * healthy)
@@ -120,6 +124,8 @@ def _false_alarm(part: Part, alarmed: list[tuple[Result, Raised]]) -> Finding:
         count=count,
         healthy=healthy,
         rules=", ".join(rules[:4]) + (", …" if len(rules) > 4 else ""),
+        seed=seed,
+        runs=runs,
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from doctor.check import Skip
-from doctor.finding import Severity, Text
+from doctor.finding import Evidence, Severity, Text
 from doctor.report.width import cell_width
 from doctor.selftest.faults import KINDS
 from doctor.selftest.installation import damaged
@@ -18,7 +18,7 @@ from doctor.selftest.live import told_at_once
 from doctor.selftest.measure import Measured
 from doctor.selftest.rows import Part, Row, quantile
 from doctor.selftest.text import lines
-from doctor.selftest.trial import Raised, Result, Trial
+from doctor.selftest.trial import Raised, Result, Trial, anywhere
 from doctor.selftest.verdict import findings, tolerated
 
 
@@ -86,8 +86,6 @@ def test_late_alerts_are_told_with_the_folder() -> None:
 
 
 def test_alarms_name_their_place_and_the_row_counts_inputs() -> None:
-    from doctor.finding import Evidence
-
     alarm = Raised("LOG-HCCL-001", "error", Evidence("log", "rank_0.log", line=7, text="x"))
     part = Part("explain", (Result(Trial("explain", "healthy", "graph-0"), alarms=(alarm, alarm)),))
     row = part.rows[0].to_dict(timed=False)
@@ -128,3 +126,10 @@ def test_every_training_rule_that_a_kind_names_is_there() -> None:
 
     pack = load_pack()
     assert not [rule for kind in KINDS.values() for rule in kind.rules if pack.get(rule) is None]
+
+
+def test_a_result_names_no_folder_that_is_another_one_each_time(tmp_path: Path) -> None:
+    place = Evidence("log", str(tmp_path / "rank_0" / "info.log"), line=3)
+    made = Result(Trial("watch", "healthy", "0"), alarms=(Raised("RUN-LOSS-002", "warning", place),))
+    (alarm,) = anywhere(made, tmp_path).alarms
+    assert alarm.place.source == "rank_0/info.log"
