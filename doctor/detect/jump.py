@@ -18,6 +18,9 @@ from doctor.records.record import Metric
 #: zero (Page's CUSUM); at ENOUGH the level has left. Three losses seven sigmas out are enough, or eleven at three and a half.
 #: Single losses do not: on hard batches every good run reaches 17 (the 29 public healthy curves give no alarm).
 MOST, ALLOWED, ENOUGH = 7.0, 2.2, 14.0
+#: While a curve still tumbles its noise is that of few losses, and a rate that has just reached its peak shakes it: until YOUNG
+#: losses were seen more is asked for (of 288 short healthy trainings 4 reached 14, one 19).
+YOUNG, ENOUGH_WHILE_YOUNG = 64, 19.0
 #: losses below this many sigmas belong to the level and renew it
 BELONGS = 3.0
 LEAST_RISE = 1.03
@@ -97,7 +100,8 @@ class LossJump(Detector):
             self._accept(value)
         alone = distance > SIGMAS_ALONE and value > RISE_ALONE * self.middle
         alone = alone or (value > RISE_TOWER * self.middle and self._stands_out(value))
-        if not alone and (self.total < ENOUGH - 1e-9 or not self._risen()):
+        enough = ENOUGH if level.count > YOUNG else ENOUGH_WHILE_YOUNG
+        if not alone and (self.total < enough - 1e-9 or not self._risen()):
             return QUIET
         return self._open()
 

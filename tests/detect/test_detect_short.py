@@ -48,6 +48,23 @@ class TestSlowRise:
         assert {"RUN-LOSS-001", "RUN-LOSS-002"} & set(rules(curve))
 
 
+class TestBumpsOfAYoungCurve:
+    """Three losses far out: of a curve that still tumbles no wonder, of one that has settled a spike."""
+
+    @pytest.mark.parametrize("seed", range(6))
+    @pytest.mark.parametrize(("at", "spike"), [(32, False), (45, False), (90, True), (130, True)])
+    def test_three_losses(self, seed: int, at: int, spike: bool) -> None:
+        curve = falling(160, seed)
+        for step in range(at, at + 3):
+            curve[step] += 0.7
+        assert ("RUN-LOSS-002" in rules(curve)) == spike
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_a_young_curve_that_stays_up_is_told_all_the_same(self, seed: int) -> None:
+        curve = [value + (0.9 if step >= 35 else 0) for step, value in enumerate(falling(100, seed))]
+        assert {"RUN-LOSS-001", "RUN-LOSS-002"} & set(rules(curve))
+
+
 class TestSwings:
     @pytest.mark.parametrize("period", [2, 4, 6])
     def test_a_rhythm_that_begins(self, period: int) -> None:
