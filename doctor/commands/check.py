@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
     refused: list[UsageError] = []
     for target in targets:
         try:
-            judged += _judge(target, options, selection)
+            judged += _judge(target, options, selection, args.settings.rules)
         except UsageError as error:
             refused.append(error)
     # One target that cannot be read does not keep back what was found in the others.
@@ -201,10 +201,10 @@ def _selection(args: argparse.Namespace) -> runner.Selection:
     return runner.Selection(only=(*args.settings.only, *args.only), ignore=(*args.settings.ignore, *args.ignore))
 
 
-def _judge(target: Path, options: Options, selection: runner.Selection) -> list[runner.Judged]:
+def _judge(target: Path, options: Options, selection: runner.Selection, rules: Sequence[Path]) -> list[runner.Judged]:
     """The target, and with a config the weights and data that it is said to use."""
     if is_run(target):
-        return judge_run(target, options, selection)
+        return judge_run(target, options, selection, rules)
     first = runner.judge_path(target, options, selection)
     if first.family != "config":
         return [first]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
@@ -20,13 +21,13 @@ def is_run(path: Path) -> bool:
     return (path / "end.json").is_file() or any((path / "metrics").glob("rank_*.jsonl"))
 
 
-def judge_run(path: Path, options: Options, selection: runner.Selection) -> list[Judged]:
-    """The config as it was run, and what the logs of the run show, read to their end."""
+def judge_run(path: Path, options: Options, selection: runner.Selection, rules: Sequence[Path] = ()) -> list[Judged]:
+    """The config as it was run, and what the logs of the run show, read to their end; `rules` are folders of the user's own."""
     from doctor.match.pack import load_pack
     from doctor.session import DiagnosisSession
     from doctor.session.reading import read_run
 
-    session = DiagnosisSession(load_pack())
+    session = DiagnosisSession(load_pack(rules))
     read_run(session, [str(path)], lambda event: None)
     target = str(path)
     outcomes = tuple(

@@ -154,6 +154,7 @@ def run(args: argparse.Namespace) -> int:
         unsafe=args.unsafe_fixes,
         most_interventions=args.max_interventions,
         workers=args.workers,
+        rules=args.settings.rules,
     )
     watched = Supervisor(plan, screen, done).run()
     _report(args, folder.root, watched)

@@ -52,6 +52,8 @@ class Plan:
     unsafe: bool = False
     most_interventions: int = 3
     workers: int = 1
+    #: folders of the user's own rules
+    rules: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,9 @@ class Supervisor:
 
     def __init__(self, plan: Plan, screen: Screen, before: Sequence[Intervention] = ()) -> None:
         self.plan, self.screen = plan, screen
-        self.session = DiagnosisSession(load_pack(), eager=True, place=str(plan.folder.root), on_metric=self._metric)
+        self.session = DiagnosisSession(
+            load_pack(plan.rules), eager=True, place=str(plan.folder.root), on_metric=self._metric
+        )
         #: what was done, beginning with what made the config readable
         self.interventions: list[Intervention] = list(before)
         self._declined: set[str] = set()

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from doctor.commands.folders import is_run, resume_command
+from tests.conftest import Run
+from tests.match.packs import rule
 
 CONFIG = """model: {type: llama, hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, vocab_size: 64}
 train_dataset: {data_loader: {type: Generated}, max_length: 16}
@@ -87,3 +90,17 @@ def test_other_folders_are_no_runs(tmp_path: Path) -> None:
     (tmp_path / "end.json").write_text("{")
     assert is_run(tmp_path)
     assert resume_command(tmp_path / "a b").startswith(f"doctor train '{tmp_path}/a b'/config.yaml")
+
+
+def test_own_rules_of_the_settings_judge_a_run_folder(doctor: Run, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    (run / "log").mkdir(parents=True)
+    (run / "log" / "rank_0.log").write_text("our storage says: quota of team seven is used up\n")
+    (run / "config.yaml").write_text("model: {type: llama}\n")
+    (run / "end.json").write_text('{"state": "failed", "exit_code": 1, "last_step": 3}')
+    (tmp_path / "own").mkdir()
+    row = rule(1, match={"line": ["quota of team seven"]}, category="disk-io")
+    (tmp_path / "own" / "quota.yaml").write_text(yaml.safe_dump(row), encoding="utf-8")
+    (tmp_path / "doctor.toml").write_text('rules = ["own"]\n', encoding="utf-8")
+    said = json.loads(doctor("check", "run", "--format", "json").stdout)
+    assert "LOG-TST-001" in [finding["rule"] for finding in said["findings"]]
