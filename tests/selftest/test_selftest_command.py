@@ -73,6 +73,7 @@ def finding(report: dict[str, Any], rule: str) -> dict[str, Any]:
     return dict(found)
 
 
+@pytest.mark.heavy
 def test_equal_seeds_give_equal_bytes_and_another_seed_other_trials(selftest: Any) -> None:
     words = ("--only", "nan", "--only", "labels-shifted-twice", "--only", "heads", "--format", "json")
     first, again, other = selftest(*words), selftest(*words), selftest(*words, "--seed", "3")
