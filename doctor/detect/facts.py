@@ -52,8 +52,11 @@ class RunFacts:
 
     def announced(self, metric: Metric) -> Optional[int]:
         """Steps of the whole run, as its lines and its configuration say."""
-        whole = metric.announced
-        return min(whole, self.max_steps) if whole and self.max_steps else whole
+        return self.ending(metric.announced)
+
+    def ending(self, steps: Optional[int]) -> Optional[int]:
+        """The last of `steps` that are announced: those of whole epochs, in the last of which the run may end."""
+        return min(steps, self.max_steps) if steps and self.max_steps else steps
 
     def uniform_loss(self) -> Optional[float]:
         """Cross entropy in nats of a model that knows nothing: the logarithm of the vocabulary's size."""

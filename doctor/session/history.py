@@ -244,8 +244,7 @@ class History:
         track.records += count
         track.last_step = step
         track.unit = metric.throughput_unit or track.unit
-        if metric.steps:
-            track.announced = metric.steps * (metric.epochs or 1)
+        track.announced = metric.announced or track.announced
 
     def _flush(self, origin: Origin) -> None:
         rows = self._waiting.pop(origin, None)

@@ -89,17 +89,17 @@ def recorded(path: str, pack: Pack) -> Recorded:
     folder = Path(path) if Path(path).is_dir() else None
     plan, source = _plan(session, folder)
     versions = plan.root.get("versions").plain() if plan is not None else {}
-    tracks = history.ready()
+    tracks, findings = history.ready(), session.findings()
     return Recorded(
         path,
         session,
-        session.findings(),
+        findings,
         tuple(tracks),
         tuple(logs),
         plan,
         source,
         surroundings(folder, versions if isinstance(versions, dict) else {}, logs),
-        _ending(session, folder, tracks),
+        _ending(session, findings, folder, tracks),
         tuple(_lines(folder / "interventions.jsonl")) if folder is not None else (),
     )
 
@@ -135,18 +135,18 @@ def _configs(folder: Path) -> Sequence[Path]:
     return beside if len(beside) == 1 else []
 
 
-def _ending(session: DiagnosisSession, folder: Optional[Path], tracks: Sequence[Track]) -> Ending:
+def _ending(
+    session: DiagnosisSession, findings: Sequence[Finding], folder: Optional[Path], tracks: Sequence[Track]
+) -> Ending:
     row = end_row(folder) if folder is not None else {}
     furthest = max(tracks, key=lambda track: track.last_step or 0, default=None)
     step = furthest.last_step if furthest is not None else None
-    of = furthest.announced if furthest is not None else None
+    of = session.facts.ending(furthest.announced) if furthest is not None else None
     state, code = row.get("state"), row.get("exit_code")
     if not isinstance(state, str):
-        broken = any(
-            finding.rule.startswith("RUN-END-") and finding.severity.rank > 0 for finding in session.findings()
-        )
+        broken = any(finding.rule.startswith("RUN-END-") and finding.severity.rank > 0 for finding in findings)
         if not tracks:
-            broken = broken or any(finding.severity.at_least(Severity.ERROR) for finding in session.findings())
+            broken = broken or any(finding.severity.at_least(Severity.ERROR) for finding in findings)
             state = "failed" if broken else "unknown"
         elif broken or (of is not None and step is not None and step < of and not session.run_ended):
             state = "cut"

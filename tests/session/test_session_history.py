@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from doctor.match.pack import load_pack
 from doctor.records.metrics import MetricReader
 from doctor.records.record import Chunk, Metric
 from doctor.session.history import History, Series
+from doctor.session.recorded import recorded
 
 
 def test_short_curves_are_kept_whole() -> None:
@@ -96,3 +99,17 @@ def test_blocks_and_single_records_make_the_same_curves() -> None:
         a, b = left.points(name), right.points(name)
         assert a is not None and b is not None
         assert a.steps.tolist() == b.steps.tolist() and a.mean.tolist() == b.mean.tolist()
+
+
+def test_a_run_that_ends_within_an_epoch_has_made_all_its_steps(tmp_path: Path) -> None:
+    """40 steps of epochs that have 64, of which two are announced."""
+    (tmp_path / "log").mkdir()
+    lines = [
+        f"2026-03-01 10:00:{step % 60:02d},000 - mindformers/log[mindformers/core/callback/callback.py:616] - INFO - "
+        f"{{ Epoch:[  1/  2], step:[{step:5d}/   64], loss:[{3 - step / 50:.4f}/{3 - step / 50:.4f}], per_step_time: 120ms }}\n"
+        for step in range(1, 41)
+    ]
+    (tmp_path / "log" / "rank_0.log").write_text("".join(lines))
+    (tmp_path / "config.yaml").write_text("training_args:\n  max_steps: 40\n")
+    ending = recorded(str(tmp_path), load_pack()).ending
+    assert (ending.state, ending.step, ending.of) == ("complete", 40, 40)
