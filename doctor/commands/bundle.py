@@ -10,7 +10,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from doctor.commands.check import size
 from doctor.errors import EXIT_FINDINGS, EXIT_OK, UsageError
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     from doctor.bundle.replay import watch
     from doctor.match.pack import load_pack
     from doctor.records.packed import is_packed
-    from doctor.report.deliver import check_target, deliver
+    from doctor.report.deliver import check_target, deliver, target_of
 
     if is_packed(Path(args.run)):
         raise UsageError(
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
                 f"读取：doctor watch --once {shlex.quote(args.run)}",
             ),
         )
-    target = _target(args.run, args.output)
+    target = target_of(args.run, args.output, "bundle.tar.gz", Text("the archive", "归档"))
     if not args.dry_run:
         check_target(target, "bundle.tar.gz", is_bundle)
     pack = load_pack(args.settings.rules)
@@ -92,26 +92,6 @@ def run(args: argparse.Namespace) -> int:
         deliver(bundle.archive, target)
     _say(bundle, args.output or str(target), args)
     return EXIT_OK if bundle.proven else EXIT_FINDINGS
-
-
-def _target(run: str, output: Optional[str]) -> Path:
-    if output is not None:
-        return Path(output)
-    if Path(run).is_dir():
-        return Path(run) / "bundle.tar.gz"
-    name = shlex.quote(run)
-    if not os.path.lexists(run):
-        raise UsageError(
-            Text(f"{run}: there is no such file or folder.", f"{run}：文件或目录不存在。"),
-            Text("Name a run folder or a log.", "请指定训练目录或日志文件。"),
-        )
-    raise UsageError(
-        Text(f"{run} is no folder to put the archive into.", f"{run} 不是目录，无法在其中写入归档。"),
-        Text(
-            f"Say where it goes: doctor bundle {name} -o bundle.tar.gz",
-            f"请指定位置：doctor bundle {name} -o bundle.tar.gz",
-        ),
-    )
 
 
 def is_bundle(path: Path) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
@@ -64,14 +63,14 @@ def run(args: argparse.Namespace) -> int:
     from doctor.commands.watching import report_of
     from doctor.match.pack import load_pack
     from doctor.records.packed import opened
-    from doctor.report.deliver import check_target, deliver
+    from doctor.report.deliver import check_target, deliver, target_of
     from doctor.report.model import exit_code
     from doctor.report.page.render import is_page, page_of
     from doctor.report.text import verdict
     from doctor.report.write import emit
     from doctor.session.recorded import recorded
 
-    target = _target(args.run, args.output)
+    target = target_of(args.run, args.output, "report.html", Text("the page", "页面"))
     if str(target) != "-":
         check_target(target, "report.html", is_page)
         target = target.absolute()
@@ -90,21 +89,6 @@ def run(args: argparse.Namespace) -> int:
         return emit(told, args)
     _write(told, args)
     return exit_code(told, args.fail_on)
-
-
-def _target(run: str, output: Optional[str]) -> Path:
-    if output is not None:
-        return Path(output)
-    if Path(run).is_dir():
-        return Path(run) / "report.html"
-    name = shlex.quote(run)
-    raise UsageError(
-        Text(f"{run} is no folder to put the page into.", f"{run} 不是目录，无法在其中写入页面。"),
-        Text(
-            f"Say where it goes: doctor report {name} -o report.html",
-            f"请指定位置：doctor report {name} -o report.html",
-        ),
-    )
 
 
 def _nothing(run: str, found: Recorded) -> UsageError:
@@ -138,7 +122,7 @@ def _write(report: Any, args: argparse.Namespace) -> None:
     import sys
 
     from doctor.escape import visible
-    from doctor.report.text import paint, verdict, width_of, word
+    from doctor.report.text import last_line, paint, width_of, word
     from doctor.report.width import wrap
     from doctor.report.write import terminal_width, use_colour
 
@@ -151,14 +135,12 @@ def _write(report: Any, args: argparse.Namespace) -> None:
         lines = list(wrap(visible(finding.title.pick(args.lang)), width, f"{label} {finding.rule} ", "    "))
         lines[0] = lines[0].replace(label, paint(label, finding.severity.value, colour), 1)
         sys.stdout.write("\n".join(lines) + "\n")
-    last = paint(verdict(report).pick(args.lang), report.verdict, colour)
-    if report.next_command:
-        last += Text(" Next: ", "下一步：").pick(args.lang) + visible(report.next_command)
-    sys.stdout.write(last + "\n")
+    sys.stdout.write(last_line(report, args.lang, colour, args.verbose) + "\n")
 
 
 def content_of(run: Recorded, name: str, verdict: str, said: Text) -> PageContent:
     """What the page says of a run."""
+    from doctor.commands.watching import unread
     from doctor.report.page.content import PageContent, marks_of
 
     ranks = [_rank_row(track) for track in _told_ranks(run)]
@@ -176,11 +158,7 @@ def content_of(run: Recorded, name: str, verdict: str, said: Text) -> PageConten
         environment=tuple(run.environment.items()),
         configuration=_configuration(run),
         interventions=tuple(_intervention(row) for row in run.interventions),
-        notices=tuple(
-            Text(f"{item.source}: not read ({item.detail})", f"{item.source}：未能读取（{item.detail}）")
-            for item in run.session.notices
-            if item.kind in ("unreadable", "damaged")
-        ),
+        notices=tuple(unread(item) for item in run.session.notices if item.kind in ("unreadable", "damaged")),
     )
 
 

@@ -125,11 +125,11 @@ def _headline(session: DiagnosisSession) -> tuple[Text, ...]:
         en += f"; step {last.at}{of_en}{loss}"
         zh += f"；第 {last.at}{of_zh} 步" + (f"，损失 {last.loss:.4g}" if last.loss is not None else "")
     words = [Text(f"{en}.", f"{zh}。")]
-    words.extend(_unread(notice) for notice in session.notices if notice.kind in ("unreadable", "damaged"))
+    words.extend(unread(notice) for notice in session.notices if notice.kind in ("unreadable", "damaged"))
     return tuple(words)
 
 
-def _unread(notice: Notice) -> Text:
+def unread(notice: Notice) -> Text:
     """Which log was not read, or not to its end, and why."""
     from_en, from_zh = (
         (f" from byte {notice.offset} on", f"（从第 {notice.offset} 字节起）") if notice.offset else ("", "")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from doctor.finding import Edit, Text, number_text
 from doctor.plan.reader import parse
 from doctor.plan.spans import Entry, index
 from doctor.plan.value import Value
+from doctor.whole import write_whole
 
 _STEP = 2
 
@@ -73,23 +73,12 @@ def apply(path: Path, old: str, new: str) -> None:
             Text(f"{path}: changed in the meantime; nothing was written.", f"{path}：文件已被修改，未写入。"),
             Text("Run the command again.", "请重新运行命令。"),
         )
-    temporary: Optional[str] = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(mark + new.encode(encoding))
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).chmod(target.stat().st_mode & 0o7777)
-        Path(temporary).replace(target)
-        temporary = None
+        write_whole(target, mark + new.encode(encoding), target.stat().st_mode & 0o7777)
         _sync(target.parent)
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(Text(f"{path}: cannot be written: {reason}.", f"{path}：无法写入：{reason}。")) from error
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
 
 
 def _sync(folder: Path) -> None:

@@ -11,7 +11,6 @@ import json
 import os
 import resource
 import select
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from doctor.records.followed import Followed, Identity, Item, Piped, SavedPlace
 from doctor.records.inotify import Watch, sees_all_writes
 from doctor.records.reader import STDIN
 from doctor.records.record import Chunk, Notice
+from doctor.whole import write_whole
 
 #: seconds
 COALESCE, ASK, ASK_ALL, LOOK_FOR_NEW = 0.040, 0.050, 1.0, 1.0
@@ -113,16 +113,7 @@ class Follower:
 
     def save(self, path: Path) -> None:
         """Writes `state` to `path`, which holds a whole state at any time. Raises OSError when it cannot be written."""
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                json.dump(self.state(), out)
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
+        write_whole(path, json.dumps(self.state()).encode("utf-8"))
 
     def close(self) -> None:
         for file in self._files.values():

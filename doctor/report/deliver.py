@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Optional
 
 from doctor.errors import UsageError
 from doctor.escape import visible
 from doctor.finding import Text
+from doctor.whole import write_whole
+
+
+def target_of(run: str, output: Optional[str], name: str, what: Text) -> Path:
+    """Where it goes: `output`, else `name` in the folder of the run; `what` is the word for it, with its article. Raises
+    UsageError when the run is no folder."""
+    if output is not None:
+        return Path(output)
+    if Path(run).is_dir():
+        return Path(run) / name
+    if not os.path.lexists(run):
+        raise UsageError(
+            Text(f"{run}: there is no such file or folder.", f"{run}：文件或目录不存在。"),
+            Text("Name a run folder or a log.", "请指定训练目录或日志文件。"),
+        )
+    command = f"doctor {name.partition('.')[0]} {shlex.quote(run)} -o {name}"
+    raise UsageError(
+        Text(f"{run} is no folder to put {what.en} into.", f"{run} 不是目录，无法在其中写入{what.zh}。"),
+        Text(f"Say where it goes: {command}", f"请指定位置：{command}"),
+    )
 
 
 def check_target(path: Path, example: str, is_ours: Callable[[Path], bool]) -> None:
@@ -45,7 +66,7 @@ def deliver(raw: bytes, path: Path) -> int:
             with path.open("wb") as file:
                 file.write(raw)
         else:
-            _replace(raw, path)
+            write_whole(path, raw, _mode())
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -57,17 +78,8 @@ def deliver(raw: bytes, path: Path) -> int:
     return len(raw)
 
 
-def _replace(raw: bytes, path: Path) -> None:
-    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(beside, 0o666 & ~mask)
-        os.replace(beside, path)
-    except BaseException:
-        os.unlink(beside)
-        raise
+def _mode() -> int:
+    """The permissions of a new file: all that the user has not masked."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

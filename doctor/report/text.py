@@ -93,7 +93,7 @@ def render(
             yield f"{_INDENT}$ {visible(item.command)}"
     if not quiet:
         yield from _outcome_lines(report.outcomes, lang, colour, width, verbose)
-    yield from _verdict_lines(report, lang, colour, verbose)
+    yield last_line(report, lang, colour, verbose)
 
 
 def finding_lines(
@@ -185,13 +185,14 @@ def _outcome_lines(
             yield from wrap(visible(reason), width, f"{label} {count}{_COLON.pick(lang)}", _INDENT)
 
 
-def _verdict_lines(report: Report, lang: str, colour: bool, verbose: bool) -> Iterator[str]:
+def last_line(report: Report, lang: str, colour: bool, verbose: bool) -> str:
+    """The verdict and the next command."""
     sentence = verdict(report).pick(lang)
     if not verbose and any(outcome.state == "skipped" for outcome in report.outcomes):
         sentence += Text(" (-v: why skipped)", "（-v 查看跳过原因）").pick(lang)
     style = {"ok": "ok", "warning": "warning", "error": "error"}.get(report.verdict, "unknown")
     follow = f" {_label('next', lang)}{visible(report.next_command)}" if report.next_command else ""
-    yield paint(sentence, style, colour) + follow
+    return paint(sentence, style, colour) + follow
 
 
 def verdict(report: Report) -> Text:
